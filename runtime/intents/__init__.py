@@ -1,0 +1,1 @@
+"""Classifiers that propose what a plain message means."""

@@ -1,0 +1,1 @@
+"""What is true, and the rules by which it may change."""
