@@ -1,0 +1,36 @@
+"""Nothing is swallowed, nothing printed beside the command, and no test waits for a clock."""
+
+from . import rules
+from .tree import LAYERS, all_code, code, name, needs_checkout, parsed
+
+pytestmark = needs_checkout
+
+MAY_SWALLOW: dict[str, str] = {}
+"""`path:qualified.name` of a function that may end a BaseException, and where it goes instead."""
+
+
+def test_no_cancellation_interrupt_or_exit_is_swallowed() -> None:
+    found = {
+        f"{name(path)}:{handler.function}": handler.line
+        for path in all_code()
+        for handler in rules.swallowed(parsed(path))
+    }
+    assert {where: line for where, line in found.items() if where not in MAY_SWALLOW} == {}
+    assert MAY_SWALLOW.keys() <= found.keys(), "an exception that is no longer needed"
+
+
+def test_only_the_command_prints() -> None:
+    printing = [
+        f"{name(path)}:{line}"
+        for path in code(*LAYERS)
+        if not name(path).startswith("runtime/cli")
+        for line in rules.prints(parsed(path))
+    ]
+    assert printing == []
+
+
+def test_no_test_sleeps() -> None:
+    asleep = [
+        f"{name(path)}:{line}" for path in code("tests") for line in rules.sleeps(parsed(path))
+    ]
+    assert asleep == []
