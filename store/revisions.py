@@ -1,0 +1,237 @@
+"""Revisions: what a person adds to a run while it works.
+
+The words stay in the message; a revision refers to it (B28, B30). It is saved with its
+message in one transaction, carried by the next request, delivered when a request that
+carried it completes, and settled when the run ends before that (B33, B69). Every revision
+is in exactly one of these states at any time (`RevisionState`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from . import identity, keys, messages, runs
+from .engine import ReadTxn, Txn
+from .events import Log
+from .ids import ClientId, MessageId, RunId, ScopeId
+from .limits import Limits
+from .records import (
+    Accepted,
+    Damaged,
+    EventKind,
+    Meaning,
+    Record,
+    Request,
+    Revision,
+    RevisionState,
+    Run,
+    Verb,
+    decode,
+    encode,
+)
+from .refusal import Code, Refused
+
+
+class Steering(Record, frozen=True, kw_only=True):
+    """A message with entry `steer`: the person chose the run, so no model is asked (B17)."""
+
+    scope: ScopeId
+    run: RunId
+    client_id: ClientId
+    text: str
+    text_sha256: bytes
+    expected_revision: int | None
+    message: MessageId
+    now_ms: int
+
+
+class Words(Record, frozen=True, kw_only=True):
+    """One revision with its words, verbatim, as an agent sees it."""
+
+    number: int
+    text: str
+    at_ms: int
+
+
+def steer(txn: Txn, limits: Limits, steering: Steering) -> Accepted:
+    """Save a message and the revision that it is, on the run that the person chose.
+
+    No slot is needed (B50), and the run's state, budget and other runs stay as they are
+    (C16).
+
+    Raises:
+      Refused: `not_found`, `conflict`, `run_ended`, `run_stopping`, `stale_revision` with
+        both numbers (C14), or `revisions_full`.
+    """
+    run = runs.of_scope(txn, steering.scope, steering.run)
+    meaning = Meaning(
+        verb=Verb.STEER,
+        conversation=run.conversation,
+        target=steering.run,
+        text_sha256=steering.text_sha256,
+        expected_revision=steering.expected_revision,
+    )
+
+    def act() -> Accepted:
+        _must_take(run, limits, steering)
+        return _save(txn, run, steering, meaning)
+
+    return identity.once(txn, steering.scope, steering.client_id, meaning, act)
+
+
+def _must_take(run: Run, limits: Limits, steering: Steering) -> None:
+    runs.must_be_open(run)
+    expected = steering.expected_revision
+    if expected is not None and expected != run.revisions:
+        raise Refused(
+            Code.STALE_REVISION,
+            f"This was written against revision {expected}, but run {run.run} is at "
+            f"{run.revisions}; look at what was added and decide again.",
+            run=run.run,
+            expected=expected,
+            actual=run.revisions,
+        )
+    waiting = run.revisions - run.carried_through
+    if waiting >= limits.undelivered_revisions_max:
+        raise Refused(
+            Code.REVISIONS_FULL,
+            f"{waiting} additions to run {run.run} wait for its next request; "
+            "wait until it has taken them.",
+            run=run.run,
+            limit=limits.undelivered_revisions_max,
+        )
+
+
+def _save(txn: Txn, run: Run, steering: Steering, meaning: Meaning) -> Accepted:
+    number = run.revisions + 1
+    log = runs.log(txn, run, steering.now_ms)
+    words = messages.Words(
+        message=steering.message,
+        client_id=steering.client_id,
+        verb=Verb.STEER,
+        text=steering.text,
+        text_sha256=steering.text_sha256,
+    )
+    messages.put(
+        txn, log, words, run=run.run, disposition=f"revision of {run.run}", revision=number
+    )
+    put(
+        txn,
+        Revision(
+            run=run.run,
+            number=number,
+            message=steering.message,
+            client_id=steering.client_id,
+            at_ms=steering.now_ms,
+            state=RevisionState.SAVED,
+        ),
+    )
+    runs.put(txn, replace(run, revisions=number))
+    version = log.append(
+        EventKind.REVISION_SAVED,
+        run=run.run,
+        message=steering.message,
+        client_id=steering.client_id,
+        revision=number,
+    )
+    log.close()
+    return Accepted(
+        scope=steering.scope,
+        client_id=steering.client_id,
+        meaning=meaning,
+        at_ms=steering.now_ms,
+        conversation=run.conversation,
+        version=version,
+        message=steering.message,
+        run=run.run,
+        revision=number,
+    )
+
+
+def put(txn: Txn, revision: Revision) -> None:
+    """Store a revision's record."""
+    txn.put(keys.revision(revision.run, revision.number), encode(revision))
+
+
+def get(txn: ReadTxn, run: RunId, number: int) -> Revision:
+    """Return one revision.
+
+    Raises:
+      Damaged: if it does not exist, although its run counts it.
+    """
+    data = txn.get(keys.revision(run, number))
+    if data is None:
+        raise Damaged(f"Run {run} counts revision {number}, which does not exist.")
+    return decode(Revision, data)
+
+
+def of_run(txn: ReadTxn, run: RunId) -> Iterator[Revision]:
+    """Yield the run's revisions in the order in which they were accepted (C15)."""
+    prefix = keys.revisions(run)
+    for _, data in txn.scan(prefix, keys.after(prefix)):
+        yield decode(Revision, data)
+
+
+def words(txn: ReadTxn, run: RunId, first: int, last: int) -> list[Words]:
+    """Return the words of revisions `first` to `last`, verbatim."""
+    found: list[Words] = []
+    for number in range(first, last + 1):
+        revision = get(txn, run, number)
+        text = messages.get(txn, revision.message).text
+        found.append(Words(number=number, text=text, at_ms=revision.at_ms))
+    return found
+
+
+def carry(txn: Txn, run: Run, request: Request) -> None:
+    """Note on each revision that `request` carries which request that is (C11)."""
+    for number in request.carries:
+        revision = replace(
+            get(txn, run.run, number),
+            state=RevisionState.CARRIED,
+            request=request.ordinal,
+            input_sha256=request.input_sha256,
+        )
+        put(txn, revision)
+
+
+def deliver(txn: Txn, log: Log, request: Request) -> None:
+    """Note that the model has had the revisions of a completed request (B33, E3)."""
+    for number in request.carries:
+        revision = get(txn, request.run, number)
+        if revision.state is RevisionState.DELIVERED:
+            continue
+        put(txn, replace(revision, state=RevisionState.DELIVERED))
+        log.append(
+            EventKind.REVISION_DELIVERED,
+            run=request.run,
+            message=revision.message,
+            client_id=revision.client_id,
+            revision=number,
+            request=revision.request,
+        )
+
+
+def settle(txn: Txn, log: Log, run: Run, reason: str) -> list[int]:
+    """Bring every revision of an ending run into a final state; return their numbers (C17)."""
+    settled: list[int] = []
+    for number in range(run.delivered_through + 1, run.revisions + 1):
+        revision = get(txn, run.run, number)
+        state = (
+            RevisionState.DELIVERY_UNKNOWN
+            if number <= run.carried_through
+            else RevisionState.NOT_APPLIED
+        )
+        put(txn, replace(revision, state=state, reason=reason))
+        log.append(
+            EventKind.REVISION_SETTLED,
+            run=run.run,
+            message=revision.message,
+            client_id=revision.client_id,
+            revision=number,
+            state=str(state),
+            reason=reason,
+        )
+        settled.append(number)
+    return settled
