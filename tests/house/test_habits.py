@@ -1,7 +1,7 @@
 """Nothing is swallowed, nothing printed beside the command, and no test waits for a clock."""
 
 from . import rules
-from .tree import LAYERS, all_code, code, name, needs_checkout, parsed
+from .tree import LAYERS, all_code, code, listed, name, needs_checkout, parsed
 
 pytestmark = needs_checkout
 
@@ -15,7 +15,8 @@ def test_no_cancellation_interrupt_or_exit_is_swallowed() -> None:
         for path in all_code()
         for handler in rules.swallowed(parsed(path))
     }
-    assert {where: line for where, line in found.items() if where not in MAY_SWALLOW} == {}
+    swallowing = [f"{where} at {line}" for where, line in found.items() if where not in MAY_SWALLOW]
+    assert not swallowing, listed(swallowing)
     assert MAY_SWALLOW.keys() <= found.keys(), "an exception that is no longer needed"
 
 
@@ -26,11 +27,11 @@ def test_only_the_command_prints() -> None:
         if not name(path).startswith("runtime/cli")
         for line in rules.prints(parsed(path))
     ]
-    assert printing == []
+    assert not printing, listed(printing)
 
 
 def test_no_test_sleeps() -> None:
     asleep = [
         f"{name(path)}:{line}" for path in code("tests") for line in rules.sleeps(parsed(path))
     ]
-    assert asleep == []
+    assert not asleep, listed(asleep)

@@ -1,7 +1,7 @@
 """Imports go downwards: runtime over actors over store."""
 
 from . import rules
-from .tree import LAYERS, all_code, code, name, needs_checkout, package, parsed
+from .tree import LAYERS, all_code, code, listed, name, needs_checkout, package, parsed
 
 pytestmark = needs_checkout
 
@@ -14,7 +14,7 @@ def test_imports_go_downwards_only() -> None:
         for line, imported in rules.layers_imported(parsed(path), package(path))
         if imported not in LAYERS[LAYERS.index(layer) :]
     ]
-    assert upwards == []
+    assert not upwards, listed(upwards)
 
 
 def test_no_folder_is_imported_by_its_bare_name() -> None:
@@ -25,7 +25,7 @@ def test_no_folder_is_imported_by_its_bare_name() -> None:
         for line, target in rules.imports(parsed(path), package(path))
         if target.split(".")[0] in LAYERS
     ]
-    assert bare == []
+    assert not bare, listed(bare)
 
 
 def test_the_product_imports_neither_its_tests_nor_its_benches() -> None:
@@ -35,7 +35,7 @@ def test_the_product_imports_neither_its_tests_nor_its_benches() -> None:
         for line, target in rules.imports(parsed(path), package(path))
         if target.split(".")[0] in {"tests", "bench", "pytest", "hypothesis"}
     ]
-    assert sideways == []
+    assert not sideways, listed(sideways)
 
 
 def test_only_the_lmdb_engine_imports_lmdb() -> None:

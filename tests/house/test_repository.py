@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from .tree import LAYERS, ROOT, needs_checkout, tracked, tracked_texts
+from .tree import LAYERS, ROOT, listed, needs_checkout, tracked, tracked_texts
 
 pytestmark = needs_checkout
 
@@ -35,12 +35,14 @@ def test_the_type_checkers_see_nothing_but_the_layers() -> None:
 
 
 def test_no_file_holds_a_path_of_somebody_s_machine() -> None:
-    assert _lines_with(MACHINE) == []
+    lines = _lines_with(MACHINE)
+    assert not lines, listed(lines)
 
 
 def test_no_file_names_where_packages_come_from() -> None:
     # That is set on the machine that installs them.
-    assert _lines_with(REGISTRY) == []
+    lines = _lines_with(REGISTRY)
+    assert not lines, listed(lines)
 
 
 def test_ci_runs_the_test_command_of_the_readme() -> None:

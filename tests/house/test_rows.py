@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from . import rules
-from .tree import ROOT, code, name, needs_checkout, parsed
+from .tree import ROOT, code, listed, name, needs_checkout, parsed
 
 pytestmark = needs_checkout
 
@@ -54,31 +54,34 @@ def in_order(row: str) -> tuple[str, int, str]:
 @pytest.fixture
 def untested(request: pytest.FixtureRequest) -> list[str]:
     """The rows in the list, struck first of those with a test if that was asked for."""
-    listed = LIST.read_text().split()
+    rows = LIST.read_text().split()
     if request.config.getoption("--rewrite-rows"):
-        listed = [row for row in listed if row not in cited()]
-        _replace(LIST, "".join(f"{row}\n" for row in listed))
-    return listed
+        rows = [row for row in rows if row not in cited()]
+        _replace(LIST, "".join(f"{row}\n" for row in rows))
+    return rows
 
 
 def test_every_row_outside_the_list_has_a_test(untested: list[str]) -> None:
     missing = rows_of("CONTRACT.md") - cited().keys() - set(untested)
-    assert sorted(missing, key=in_order) == []
+    in_turn = sorted(missing, key=in_order)
+    assert not in_turn, listed(in_turn)
 
 
 def test_no_row_in_the_list_has_a_test(untested: list[str]) -> None:
-    tested = {row: where for row, where in cited().items() if row in untested}
-    assert tested == {}, "run pytest tests/house/test_rows.py --rewrite-rows"
+    tested = [f"{row} by {where}" for row, where in cited().items() if row in untested]
+    assert not tested, f"strike them with --rewrite-rows; {listed(tested)}"
 
 
 def test_the_list_names_rows_of_the_contract_once_and_in_order(untested: list[str]) -> None:
     assert untested == sorted(set(untested), key=in_order)
-    assert set(untested) <= rows_of("CONTRACT.md")
+    unknown = set(untested) - rows_of("CONTRACT.md")
+    assert not unknown, listed(unknown)
 
 
 def test_every_row_that_a_test_cites_exists() -> None:
     rows = rows_of("CONTRACT.md") | rows_of("CASES.md")
-    assert {row: where for row, where in cited().items() if row not in rows} == {}
+    unknown = [f"{row} by {where}" for row, where in cited().items() if row not in rows]
+    assert not unknown, listed(unknown)
 
 
 def test_every_citation_spells_the_row_out() -> None:
@@ -88,7 +91,7 @@ def test_every_citation_spells_the_row_out() -> None:
         for line, row in rules.citations(parsed(path))
         if row is None
     ]
-    assert unreadable == []
+    assert not unreadable, listed(unreadable)
 
 
 def _replace(path: Path, text: str) -> None:

@@ -8,7 +8,7 @@ import ast
 import functools
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -57,6 +57,11 @@ def package(path: Path) -> str:
     """Return the dotted package that a relative import in this file starts from."""
     parts = path.relative_to(ROOT).parent.parts
     return ".".join(("counterpoint", *parts) if parts[0] in LAYERS else parts)
+
+
+def listed(found: Iterable[object]) -> str:
+    """Return all that was found, a line each: the message of an assertion that wanted nothing."""
+    return "\n".join(["found:", *map(str, found)])
 
 
 @functools.cache
