@@ -12,7 +12,10 @@ What a write may end as (contract C2, D18, D19):
 - `Withdrawn`: it never began within its deadline, nothing of it is stored;
 - `StoreFull`: the disk or the map is full, nothing of it is stored;
 - `StoreReadOnly`, `StoreClosed`: nothing of it is stored;
+- `StoreFailed`: the disk failed, and read-back shows that nothing of it is stored;
 - `OutcomeInDoubt`: it began, and whether it was committed could not be read back.
+
+Keys are 1 to 511 bytes and do not begin with a NUL byte: those are the engine's own.
 """
 
 from __future__ import annotations
@@ -20,9 +23,14 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
+
+import msgspec
 
 T = TypeVar("T")
+
+KEY_BYTES_MAX: Final = 511  # LMDB's compiled-in limit
+KEY_FIRST: Final = b"\x01"  # keys below it are the engine's own and never shown
 
 
 class StoreError(Exception):
@@ -55,6 +63,14 @@ class StoreClosed(StoreError):
 
 class StoreUnusable(StoreError):
     """The path can't be opened as a store: the sentence says why and what to do."""
+
+
+class StoreFailed(StoreError):
+    """The disk or its driver failed. Nothing of this write was stored: it was read back.
+
+    Everything stored before is intact as far as the disk tells. The same write may be
+    tried again, but find out first what is wrong with the disk; the cause is chained.
+    """
 
 
 class OutcomeInDoubt(StoreError):
@@ -95,6 +111,29 @@ class Txn(ReadTxn, Protocol):
 
 
 Transaction = Callable[[Txn], T]
+Done = Callable[[T | None, BaseException | None], None]
+
+
+class Statistics(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine has done since it was opened."""
+
+    batches: int
+    """Batches that were run, whether or not they stored something."""
+    transactions: int
+    """Transactions in those batches, refused ones included."""
+    withdrawn: int
+    """Writes that never began: deadline, cancellation, or the engine was closed."""
+    pending: int
+    """Writes that wait to begin, at this moment."""
+    failed_commits: int
+    """Commits that failed and were read back."""
+    map_bytes: int
+    """The size up to which the store can grow without remapping; 0 if it has no map."""
+
+    @property
+    def mean_batch(self) -> float:
+        """Transactions a batch, on average."""
+        return self.transactions / self.batches if self.batches else 0.0
 
 
 class Engine(Protocol):
@@ -119,11 +158,12 @@ class Engine(Protocol):
         transaction: Transaction[T],
         *,
         deadline: float,
-        done: Callable[[T | None, BaseException | None], None],
+        done: Done[T],
     ) -> None:
-        """As `write`, but returns at once and calls `done(result, error)` in the loop.
+        """As `write`, but returns at once and calls `done(result, error)` later in the loop.
 
-        Transactions run in the order in which they were enqueued. `done` must not raise.
+        Transactions run in the order in which they were enqueued. `done` must not raise,
+        and is never called before `enqueue` has returned.
         """
         ...
 
@@ -136,20 +176,34 @@ class Engine(Protocol):
         before the waiters of that batch run on."""
         ...
 
+    def statistics(self) -> Statistics:
+        """Return what this engine has done so far."""
+        ...
+
     async def aclose(self) -> None:
         """Finish what has begun, refuse the rest with `StoreClosed`, close the file."""
         ...
 
 
-class Overlay:
-    """A `Txn` over a `ReadTxn` or another `Txn`: holds writes back until they are applied."""
+_ABSENT: Final = object()
 
-    __slots__ = ("_base", "_keys", "_writes")
+
+class Overlay:
+    """A `Txn` over a `ReadTxn` or another `Txn`: holds writes back until they are applied.
+
+    Keys are checked as they are written, so that a bad one fails the transaction that
+    wrote it and not the batch that it shares.
+    """
+
+    __slots__ = ("_base", "_fresh", "_keys", "_writes")
 
     def __init__(self, base: ReadTxn) -> None:
         self._base = base
         self._writes: dict[bytes, bytes | None] = {}
-        self._keys: list[bytes] = []  # the written keys in order, for scans
+        # The written keys in order, for scans; `_fresh` are those not yet put in order,
+        # because most transactions never scan over what they wrote.
+        self._keys: list[bytes] = []
+        self._fresh: list[bytes] = []
 
     def get(self, key: bytes) -> bytes | None:
         """Return what this transaction wrote at `key`, or else what stands below."""
@@ -158,30 +212,59 @@ class Overlay:
         return self._base.get(key)
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Set `key`, visible to this overlay only."""
-        if key not in self._writes:
-            insort(self._keys, key)
-        self._writes[key] = value
+        """Set `key`, visible to this overlay only.
+
+        Raises:
+          TypeError: if `value` is not bytes.
+          ValueError: if `key` is not one that the store may hold.
+        """
+        if type(value) is not bytes:
+            raise TypeError(f"a value is bytes, not {type(value).__name__}")
+        self._set(key, value)
 
     def delete(self, key: bytes) -> None:
         """Remove `key`, visible to this overlay only."""
+        self._set(key, None)
+
+    def _set(self, key: bytes, value: bytes | None) -> None:
         if key not in self._writes:
-            insort(self._keys, key)
-        self._writes[key] = None
+            if not (key >= KEY_FIRST and len(key) <= KEY_BYTES_MAX):
+                raise ValueError(f"not a key of the store: {key!r}")
+            self._fresh.append(key)
+        self._writes[key] = value
+
+    def absorb(self, upper: Overlay) -> None:
+        """Take over the writes of an overlay that lies on this one."""
+        mine = self._writes
+        self._fresh += [key for key in upper._writes if key not in mine]
+        mine.update(upper._writes)
 
     def scan(
         self, start: bytes, stop: bytes, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         """Merge the held-back writes into what stands below."""
-        low = bisect_left(self._keys, start)
-        high = bisect_left(self._keys, stop)
-        mine = self._keys[low:high]
         below = self._base.scan(start, stop, reverse=reverse)
+        if not self._writes:
+            return below
+        keys = self._ordered()
+        low = bisect_left(keys, start)
+        high = bisect_left(keys, stop, low) if start < stop else low
+        mine = keys[low:high]
         if not mine:
             return below
         if reverse:
             mine.reverse()
         return self._merge(mine, below, reverse=reverse)
+
+    def _ordered(self) -> list[bytes]:
+        if len(self._fresh) * 8 < len(self._keys):
+            for key in self._fresh:
+                insort(self._keys, key)
+        else:
+            self._keys += self._fresh
+            self._keys.sort()
+        self._fresh.clear()
+        return self._keys
 
     def _merge(
         self, mine: list[bytes], below: Iterator[tuple[bytes, bytes]], *, reverse: bool
@@ -205,12 +288,12 @@ class Overlay:
             if written is not None:
                 yield key, written
 
-    def writes(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """Yield `(key, value)` in key order; a value of None is a removal."""
-        for key in self._keys:
-            yield key, self._writes[key]
+    def writes(self) -> list[tuple[bytes, bytes | None]]:
+        """Return each `(key, value)` in key order; a value of None is a removal."""
+        writes = self._writes
+        return [(key, writes[key]) for key in self._ordered()]
 
     @property
     def empty(self) -> bool:
         """True if nothing was written."""
-        return not self._keys
+        return not self._writes
