@@ -8,6 +8,8 @@ from typing import Final
 
 import msgspec
 
+from .keys import ID_BYTES_MAX
+
 SHORT: Final = "short"
 BACKGROUND: Final = "background"
 
@@ -50,7 +52,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(f"{name} must be at least 1, not {value}")
         for classes in (self.capacity, *self.capacity_of_scope.values()):
             for run_class, slots in classes.items():
-                if not run_class or not run_class.isidentifier():
+                if not run_class.isidentifier() or len(run_class.encode()) > ID_BYTES_MAX:
                     raise ValueError(f"{run_class!r} is not the name of a capacity class")
                 if slots < 0:
                     raise ValueError(f"class {run_class!r} can't have {slots} slots")

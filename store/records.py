@@ -268,6 +268,9 @@ class Run(Record, frozen=True, kw_only=True, tag=7):
     publication: PublicationId | None = None
     detail: str = ""
     """For an end that was not wished for: what happened, in a sentence."""
+    stop_entries: int | None = None
+    """How many entries the conversation had when the stop was accepted. A run that was
+    admitted later has as many or more behind it, whatever any clock says."""
 
 
 class Revision(Record, frozen=True, kw_only=True, tag=8):
@@ -403,6 +406,6 @@ def decode(kind: type[R], data: bytes) -> R:
     """
     try:
         record: R = _decoders[kind].decode(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:  # rubbish may nest without end
         raise Damaged(f"A {kind.__name__} record does not decode: {error}.") from error
     return record
