@@ -1,1 +1,58 @@
 """What performs: the public API, the agent-facing API, gateways, the command and the desk."""
+
+from ..store.limits import Limits
+from ..store.revisions import Words as Revision
+from .agent import Agent, EffectResult, RevisionNotCarried, RunContext, Turn
+from .config import Config
+from .errors import (
+    BudgetSpent,
+    Code,
+    Damaged,
+    GateClosed,
+    OutcomeUnknown,
+    OwnerLost,
+    Refused,
+    RuntimeFailed,
+    StoreUnusable,
+)
+from .gateways.protocol import (
+    Call,
+    Gateway,
+    GatewayFailed,
+    ModelInput,
+    ModelMessage,
+    Reply,
+    Usage,
+)
+from .runtime import Receipt, Runtime, StreamedText, open_runtime
+
+__all__ = [
+    "Agent",
+    "BudgetSpent",
+    "Call",
+    "Code",
+    "Config",
+    "Damaged",
+    "EffectResult",
+    "GateClosed",
+    "Gateway",
+    "GatewayFailed",
+    "Limits",
+    "ModelInput",
+    "ModelMessage",
+    "OutcomeUnknown",
+    "OwnerLost",
+    "Receipt",
+    "Refused",
+    "Reply",
+    "Revision",
+    "RevisionNotCarried",
+    "RunContext",
+    "Runtime",
+    "RuntimeFailed",
+    "StoreUnusable",
+    "StreamedText",
+    "Turn",
+    "Usage",
+    "open_runtime",
+]

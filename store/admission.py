@@ -75,6 +75,16 @@ def open_conversation(txn: Txn, opening: Opening) -> Accepted:
     return identity.once(txn, opening.scope, opening.client_id, opening.meaning, act)
 
 
+def meaning(verb: Verb, conversation: ConversationId, text_sha256: bytes, depth: Depth) -> Meaning:
+    """Return what a client id stands for that a `plain` or `background` message came with."""
+    return Meaning(
+        verb=verb,
+        conversation=conversation,
+        text_sha256=text_sha256,
+        depth=depth if verb is Verb.BACKGROUND else None,
+    )
+
+
 class Submission(Record, frozen=True, kw_only=True):
     """A message with entry `plain` or `background`, and the ids it gets if it is new."""
 
@@ -95,12 +105,7 @@ class Submission(Record, frozen=True, kw_only=True):
     @property
     def meaning(self) -> Meaning:
         """What the client id stands for."""
-        return Meaning(
-            verb=self.verb,
-            conversation=self.conversation,
-            text_sha256=self.text_sha256,
-            depth=self.depth if self.verb is Verb.BACKGROUND else None,
-        )
+        return meaning(self.verb, self.conversation, self.text_sha256, self.depth)
 
     @property
     def run_class(self) -> str:
@@ -135,30 +140,7 @@ def _admit_new(txn: Txn, limits: Limits, submission: Submission) -> Accepted:
     capacity.take(txn, limits, scope, run_class, submission.run)
     log = Log(txn, head, submission.now_ms)
     background = [run for run, live_class in live if live_class != SHORT]
-    runs.put(
-        txn,
-        Run(
-            scope=scope,
-            conversation=submission.conversation,
-            run=submission.run,
-            message=submission.message,
-            client_id=submission.client_id,
-            agent=run_class,
-            run_class=run_class,
-            depth=submission.depth,
-            state=RunState.ADMITTED,
-            owner=submission.owner,
-            admitted_at_ms=submission.now_ms,
-            budget=Budget(
-                requests_max=limits.requests_of_run_max,
-                effects_max=limits.effects_of_run_max,
-                active_ms_max=limits.active_ms_of_run_max,
-            ),
-            history_head=log.last_entry,
-            history_entries=log.entries,
-            overview=tuple(background[-limits.overview_runs_max :]),
-        ),
-    )
+    runs.put(txn, _new_run(submission, limits, log, background))
     txn.put(keys.live_run(submission.conversation, submission.run), run_class.encode())
     messages.put(
         txn,
@@ -192,4 +174,28 @@ def _admit_new(txn: Txn, limits: Limits, submission: Submission) -> Accepted:
         version=version,
         message=submission.message,
         run=submission.run,
+    )
+
+
+def _new_run(submission: Submission, limits: Limits, log: Log, background: list[RunId]) -> Run:
+    return Run(
+        scope=submission.scope,
+        conversation=submission.conversation,
+        run=submission.run,
+        message=submission.message,
+        client_id=submission.client_id,
+        agent=submission.run_class,
+        run_class=submission.run_class,
+        depth=submission.depth,
+        state=RunState.ADMITTED,
+        owner=submission.owner,
+        admitted_at_ms=submission.now_ms,
+        budget=Budget(
+            requests_max=limits.requests_of_run_max,
+            effects_max=limits.effects_of_run_max,
+            active_ms_max=limits.active_ms_of_run_max,
+        ),
+        history_head=log.last_entry,
+        history_entries=log.entries,
+        overview=tuple(background[-limits.overview_runs_max :]),
     )

@@ -97,6 +97,22 @@ class Refused(Exception):
         }
 
 
+class OutcomeUnknown(Exception):
+    """Whether this was accepted is not known: the caller must not assume either (C2, A20).
+
+    Look the client id up, or repeat the same submission under the same id: both read the
+    durable fact before anything else happens (A19). Never repeat it under a new id.
+
+    Attributes:
+      client_id: the id to look up, where the verb has one.
+    """
+
+    def __init__(self, sentence: str, client_id: str | None = None) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.client_id = client_id
+
+
 def not_found(kind: str, identifier: str) -> Refused:
     """Return the one answer for what never was, is gone, or is another scope's (D21)."""
     return Refused(

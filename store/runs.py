@@ -233,6 +233,19 @@ def checkpoint(txn: ReadTxn, run_id: RunId) -> bytes | None:
     return None if data is None else decode(Checkpoint, data).state
 
 
+def note_progress(txn: Txn, run_id: RunId, owner: OwnerId, text: str, now_ms: int) -> int:
+    """Record what a run is doing, in words for a person; return the event's number.
+
+    Raises:
+      OwnerLost: if the run is not `owner`'s.
+    """
+    run = owned(txn, run_id, owner)
+    events = log(txn, run, now_ms)
+    number = events.append(EventKind.PROGRESS, run=run_id, client_id=run.client_id, text=text)
+    events.close()
+    return number
+
+
 def promote(
     txn: Txn, limits: Limits, run_id: RunId, owner: OwnerId, now_ms: int
 ) -> list[RunId] | None:

@@ -39,6 +39,7 @@ from .records import (
     Verb,
     decode,
 )
+from .refusal import not_found
 
 ENTRIES_OF_VIEW_MAX = 200
 
@@ -284,6 +285,19 @@ def inspect(txn: ReadTxn, scope: ScopeId, run_id: RunId) -> Inspection:
         overview=record.overview,
         holds_slot=txn.get(keys.slot(scope, record.run_class, run_id)) is not None,
     )
+
+
+def request_input(txn: ReadTxn, scope: ScopeId, run_id: RunId, ordinal: int) -> bytes:
+    """Return the exact input of one request, as it was recorded before it was sent (C11).
+
+    Raises:
+      Refused: `not_found`.
+    """
+    runs.of_scope(txn, scope, run_id)
+    data = txn.get(keys.request_input(run_id, ordinal))
+    if data is None:
+        raise not_found("request", f"{run_id} {ordinal}")
+    return data
 
 
 def _request(item: Request) -> RequestView:

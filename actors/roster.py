@@ -1,0 +1,134 @@
+"""Which actors live in this process, by what they are of.
+
+A conversation's actor is started when something is said in it, and forgotten when it has
+been quiet; a run's actor lives from its admission to its end. Both are made from the store
+alone, so that one which died is simply started again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pykka
+import trio
+
+from ..store.ids import ConversationId, RunId
+from ..store.records import Event
+from ..store.refusal import Code, Refused
+from .conversation import ConversationActor
+from .environment import Environment, logger
+from .kernel import ActorSystem, MailboxFull, SystemClosed, TrioActorRef
+from .messages import LookAgain, Rest, ShutDown
+from .run import RunActor
+from .tail import Tail
+
+
+class Roster:
+    """The actors of one runtime. Used in the runtime's loop."""
+
+    def __init__(
+        self, environment: Environment, tail: Tail, system: ActorSystem, live_runs_max: int
+    ) -> None:
+        self._environment = environment
+        self._tail = tail
+        self._system = system
+        self._live_runs_max = live_runs_max
+        self._conversations: dict[ConversationId, TrioActorRef[ConversationActor]] = {}
+        self._runs: dict[RunId, TrioActorRef[RunActor]] = {}
+        self._quiet = trio.Event()
+        tail.on_signal(self.signal)
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def conversation(self, conversation: ConversationId) -> TrioActorRef[ConversationActor]:
+        """Return the actor of a conversation, started now if it sleeps."""
+        ref = self._conversations.get(conversation)
+        if ref is None or not ref.is_alive():
+            ref = ConversationActor.start(
+                self._environment, self, conversation, system=self._system
+            )
+            self._conversations[conversation] = ref
+        return ref
+
+    def forget_conversation(self, conversation: ConversationId) -> None:
+        """Let go of a conversation's actor that goes to sleep."""
+        self._conversations.pop(conversation, None)
+
+    def rest(self, idle_s: float) -> None:
+        """Ask every conversation's actor to go to sleep if it has been idle."""
+        for conversation, ref in list(self._conversations.items()):
+            try:
+                ref.tell(Rest(conversation=conversation, idle_s=idle_s))
+            except (MailboxFull, pykka.ActorDeadError):
+                continue  # busy, or gone anyway
+
+    def must_have_room(self) -> None:
+        """Check that this process can execute one more run.
+
+        Raises:
+          Refused: `overloaded`.
+        """
+        if len(self._runs) >= self._live_runs_max:
+            raise Refused(
+                Code.OVERLOADED,
+                f"This process executes {len(self._runs)} runs, as many as it may; nothing was "
+                "stored. Try the same again later.",
+                limit=self._live_runs_max,
+            )
+
+    def begin(self, run: RunId) -> None:
+        """Start to execute a run that is committed with this process as its owner.
+
+        If the actor system has closed meanwhile, the run stays admitted in the store, and
+        the next process to settle this one's runs starts it (D13).
+        """
+        if run in self._runs:
+            return
+        try:
+            self._runs[run] = RunActor.start(
+                self._environment, self._tail, run, self._gone, system=self._system
+            )
+        except SystemClosed:
+            logger.info("run %s was admitted while the host shut down", run)
+
+    def died(self, ref: pykka.ActorRef[Any]) -> RunId | None:
+        """Forget the run whose actor ended by an exception; return it."""
+        for run, known in self._runs.items():
+            if known == ref:
+                self._gone(run)
+                return run
+        return None
+
+    def _gone(self, run: RunId) -> None:
+        self._runs.pop(run, None)
+        if not self._runs:
+            self._quiet.set()
+
+    def signal(self, event: Event) -> None:
+        """Let the actor of the event's run look at what was committed about it."""
+        if event.run is None:
+            return
+        ref = self._runs.get(event.run)
+        if ref is not None:
+            self._nudge(ref, LookAgain())
+
+    def shut_down_runs(self) -> None:
+        """Ask every run that is left to end as interrupted by the host."""
+        for ref in list(self._runs.values()):
+            self._nudge(ref, ShutDown())
+
+    @staticmethod
+    def _nudge(ref: TrioActorRef[Any], message: LookAgain | ShutDown) -> None:
+        try:
+            ref.tell(message)
+        except MailboxFull:
+            pass  # it has as many to read already, and each makes it read everything
+        except pykka.ActorDeadError:
+            pass  # its end is recorded, or will be settled
+
+    async def quiet(self) -> None:
+        """Wait until no run is executed here."""
+        while self._runs:
+            self._quiet = trio.Event()
+            await self._quiet.wait()

@@ -1,0 +1,335 @@
+"""One run: its revisions, its gate, its effects and the task of its agent.
+
+The actor owns nothing that is not in the store: whether something may go out is decided by
+the rules in the transaction that records it, so a steering or a stop that another process
+commits counts from that instant. What the actor adds is the task: it starts the agent, cuts
+it when a person stops the run, and records how it ended, once (D12, D16, D17).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import trio
+
+from ..store import effects, endings, requests, revisions, runs
+from ..store.history import Snapshot, snapshot
+from ..store.ids import RunId
+from ..store.messages import get as message_of
+from ..store.records import Effect, Reason, Repeat, Request, RunState
+from ..store.refusal import OutcomeUnknown, Refused
+from .environment import Environment, logger
+from .kernel import TrioActor
+from .messages import LookAgain, ShutDown
+from .tail import Delta, Tail
+
+_CUES: Final = {
+    Reason.BUDGET: runs.Cue.FALL_SHORT,
+    Reason.DEADLINE: runs.Cue.FALL_SHORT,
+    Reason.HOST_SHUTDOWN: runs.Cue.INTERRUPT,
+    Reason.AGENT_ERROR: runs.Cue.FAIL,
+    Reason.INTERNAL: runs.Cue.FAIL,
+    Reason.USER_STOP: runs.Cue.QUIESCE,
+}
+"""How a run ends for each reason that is not its agent's answer."""
+
+
+class RunActor(TrioActor):
+    """Executes one run. Its async methods are what an agent works through.
+
+    They are called in the agent's task, and each leaves the store either as it was or with
+    all that it says; cancellation in between is delivered afterwards.
+    """
+
+    registered = False  # they come by the thousand, and only the roster looks for them
+
+    def __init__(
+        self, environment: Environment, tail: Tail, run_id: RunId, gone: Callable[[RunId], None]
+    ) -> None:
+        super().__init__()
+        self._environment = environment
+        self._tail = tail
+        self._gone = gone
+        with environment.engine.read() as txn:
+            run = runs.find(txn, run_id)
+            assert run is not None, "a run is started after it was committed"
+            self.request_text = message_of(txn, run.message).text
+            self.restored = runs.checkpoint(txn, run_id)
+        self.run: Final = run
+        """The run as it was when it was started here: only its fixed facts still hold."""
+        self.run_class = run.run_class
+        self.draft: str | None = None
+        """What the agent would publish if it were cut for time or budget now."""
+        self._scope = trio.CancelScope()
+        self._cut: Reason | None = None
+        self._detail = ""
+        self._ended = False
+        self._turn_owed = False
+        self._requests_made = run.requests
+        self._requests_when_owed = -1
+
+    def on_start(self) -> None:
+        """Begin to execute."""
+        self.spawn(self._execute)
+
+    def on_stop(self) -> None:
+        """Leave the roster."""
+        self._gone(self.run.run)
+
+    def on_receive(self, message: Any) -> None:
+        """Take a signal; see `messages.py`."""
+        match message:
+            case LookAgain():
+                self._look_again()
+            case ShutDown():
+                self._cut_for(Reason.HOST_SHUTDOWN)
+            case _:
+                raise TypeError(f"a run takes no {type(message).__name__}")
+
+    def _look_again(self) -> None:
+        with self._environment.engine.read() as txn:
+            run = runs.find(txn, self.run.run)
+        if run is None or run.owner != self._environment.owner or run.state in runs.FINAL:
+            if not self._ended:
+                self._ended = True
+                self._scope.cancel()  # fenced: whoever has it now says what becomes of it (C29)
+        elif run.state is RunState.STOPPING:
+            self._cut_for(Reason.USER_STOP)
+
+    def _cut_for(self, reason: Reason) -> None:
+        if self._cut is not Reason.USER_STOP:  # nothing outranks a stop (D17)
+            self._cut = reason
+        self._scope.cancel()
+
+    async def _execute(self) -> None:
+        try:
+            await self._work()
+        except trio.Cancelled:  # from outside: the whole runtime is being left
+            self._give_up(Reason.HOST_SHUTDOWN, "The host left the runtime.")
+            raise
+        finally:
+            with trio.move_on_after(self._environment.timing.drain_s, shield=True):
+                await self._conclude()
+        self.stop()
+
+    async def _work(self) -> None:
+        """Run the agent to its end, whatever that is, and note why if it was not an answer."""
+        agent = self._environment.agents.get(self.run.agent)
+        if agent is None:
+            self._give_up(Reason.INTERNAL, f"No agent named {self.run.agent!r} is registered here.")
+            return
+        self._scope.deadline = trio.current_time() + self.run.budget.active_ms_max / 1000
+        try:
+            with self._scope:
+                await agent(self)
+        except requests.BudgetSpent as spent:
+            self._give_up(Reason.BUDGET, str(spent))
+        except requests.GateClosed:
+            self._cut = Reason.USER_STOP
+        except runs.OwnerLost:
+            self._ended = True
+        except (Refused, OutcomeUnknown) as error:
+            logger.exception("run %s could not go on", self.run.run)
+            self._give_up(Reason.INTERNAL, error.sentence)
+        except Exception as error:  # noqa: BLE001 — an agent is the host's code: it may raise anything
+            logger.exception("the agent of run %s raised", self.run.run)
+            self._give_up(Reason.AGENT_ERROR, f"{type(error).__name__}: {error}")
+        else:
+            if self._scope.cancelled_caught and self._cut is None:
+                self._give_up(Reason.DEADLINE, "The run's time is up.")
+            elif not self._ended and self._cut is None:
+                self._give_up(Reason.AGENT_ERROR, "The agent returned without completing the run.")
+
+    def _give_up(self, reason: Reason, detail: str) -> None:
+        if self._cut is None:
+            self._cut = reason
+            self._detail = detail
+
+    async def _conclude(self) -> None:
+        """Record the end, if the agent has not: the run's slot must come back (C32, C37)."""
+        if self._ended:
+            return
+        reason = self._cut or Reason.INTERNAL
+        keeps_draft = _CUES[reason] in (runs.Cue.FALL_SHORT, runs.Cue.INTERRUPT)
+        try:
+            await self._finish(
+                # finish() turns this into a stop if one was accepted, and only then
+                runs.Cue.FAIL if reason is Reason.USER_STOP else _CUES[reason],
+                reason,
+                text=self.draft if keeps_draft else None,
+                detail=self._detail,
+            )
+        except runs.OwnerLost:
+            pass  # somebody else has recorded it
+        except (Refused, OutcomeUnknown):
+            logger.exception("the end of run %s was not recorded; it will be settled", self.run.run)
+
+    async def _finish(
+        self,
+        cue: runs.Cue,
+        reason: Reason,
+        *,
+        text: str | None,
+        detail: str = "",
+        insist: bool = False,
+    ) -> bool:
+        environment = self._environment
+        ending = endings.Ending(
+            run=self.run.run,
+            owner=environment.owner,
+            cue=cue,
+            reason=reason,
+            publication=environment.ids.publication(),
+            now_ms=environment.ids.now_ms(),
+            text=text,
+            detail=detail,
+            insist=insist,
+        )
+        result = await environment.insist(partial(endings.finish, ending=ending))
+        if isinstance(result, endings.OneMore):
+            return False
+        self._ended = True
+        return True
+
+    # What an agent works through.
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run's end is recorded, or it is no longer executed here."""
+        return self._ended
+
+    def history(self) -> Snapshot:
+        """Return what the run may see of its conversation (B35, B36)."""
+        with self._environment.engine.read() as txn:
+            return snapshot(txn, self._environment.limits, self.run)
+
+    def revisions(self) -> tuple[revisions.Words, ...]:
+        """Return every revision that is saved by now, with its words, oldest first."""
+        with self._environment.engine.read() as txn:
+            run = runs.find(txn, self.run.run)
+            newest = 0 if run is None else run.revisions
+            return tuple(revisions.words(txn, self.run.run, 1, newest))
+
+    async def begin_request(
+        self, gateway: str, model_input: bytes, input_sha256: bytes, revision: int
+    ) -> Request | requests.Stale:
+        """Record that a request goes out now, or learn that its input lacks a revision.
+
+        Raises:
+          GateClosed, BudgetSpent, OwnerLost: nothing may go out.
+        """
+        outgoing = requests.Outgoing(
+            run=self.run.run,
+            owner=self._environment.owner,
+            gateway=gateway,
+            input_sha256=input_sha256,
+            model_input=model_input,
+            revision=revision,
+            now_ms=self._environment.ids.now_ms(),
+        )
+        opened = await self._environment.insist(partial(requests.begin, outgoing=outgoing))
+        if isinstance(opened, Request):
+            self._requests_made = opened.ordinal
+        return opened
+
+    async def end_request(self, ordinal: int, outcome: requests.Outcome) -> None:
+        """Record what became of a request."""
+        await self._environment.insist(
+            partial(
+                requests.end,
+                run_id=self.run.run,
+                owner=self._environment.owner,
+                ordinal=ordinal,
+                outcome=outcome,
+                now_ms=self._environment.ids.now_ms(),
+            )
+        )
+
+    async def begin_effect(
+        self, name: str, arguments: bytes, repeat: Repeat, revision: int
+    ) -> Effect:
+        """Record that an effect starts now, or that it is skipped: its state says which.
+
+        Raises:
+          GateClosed, BudgetSpent, OwnerLost: nothing may go out.
+        """
+        intent = effects.Intent(
+            run=self.run.run,
+            owner=self._environment.owner,
+            name=name,
+            arguments=arguments,
+            repeat=repeat,
+            revision=revision,
+            now_ms=self._environment.ids.now_ms(),
+        )
+        return await self._environment.insist(partial(effects.begin, intent=intent))
+
+    async def end_effect(self, number: int, result: effects.Result) -> None:
+        """Record what became of an effect."""
+        await self._environment.insist(
+            partial(
+                effects.end,
+                run_id=self.run.run,
+                owner=self._environment.owner,
+                number=number,
+                result=result,
+                now_ms=self._environment.ids.now_ms(),
+            )
+        )
+
+    async def save(self, state: bytes) -> int:
+        """Replace the run's checkpoint; return its number."""
+        return await self._environment.insist(
+            partial(
+                runs.save_checkpoint,
+                run_id=self.run.run,
+                owner=self._environment.owner,
+                state=state,
+                now_ms=self._environment.ids.now_ms(),
+            )
+        )
+
+    async def note_progress(self, text: str) -> None:
+        """Record what the run is doing, in words for a person."""
+        await self._environment.insist(
+            partial(
+                runs.note_progress,
+                run_id=self.run.run,
+                owner=self._environment.owner,
+                text=text,
+                now_ms=self._environment.ids.now_ms(),
+            )
+        )
+
+    async def promote(self) -> list[RunId] | None:
+        """Move the run into the background, or return the runs that hold the slots (D10)."""
+        holders = await self._environment.insist(
+            partial(
+                runs.promote,
+                limits=self._environment.limits,
+                run_id=self.run.run,
+                owner=self._environment.owner,
+                now_ms=self._environment.ids.now_ms(),
+            )
+        )
+        if holders is None:
+            self.run_class = "background"
+        return holders
+
+    async def complete(self, text: str) -> bool:
+        """Publish `text` and end the run; False if a revision wants one more turn first (C10).
+
+        The second time without a request in between it ends all the same: an agent that
+        makes no requests can't deliver anything, and the revisions say so.
+        """
+        insist = self._turn_owed and self._requests_made == self._requests_when_owed
+        done = await self._finish(runs.Cue.COMPLETE, Reason.ANSWERED, text=text, insist=insist)
+        self._turn_owed = not done
+        self._requests_when_owed = self._requests_made
+        return done
+
+    def stream(self, text: str) -> None:
+        """Show a piece of an answer to those who listen at this moment; it is not durable."""
+        self._tail.stream(Delta(conversation=self.run.conversation, run=self.run.run, text=text))

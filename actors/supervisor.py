@@ -1,0 +1,148 @@
+"""The supervisor: whose runs are orphans, who sleeps, and how everything comes to rest.
+
+Capacity is enforced by the rules in each transaction; what the supervisor adds is that a
+slot never stays with a process that is gone: at the start and then periodically it looks
+for owners whose lock is free and settles their runs one by one (C30-C32, D13).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import trio
+
+from ..store import endings, runs, settlement
+from ..store.ids import OwnerId, RunId
+from ..store.records import Damaged, Reason
+from ..store.refusal import OutcomeUnknown, Refused
+from .environment import Environment, logger
+from .kernel import LaterReply, TrioActor
+from .messages import ActorMessage, ShutDown
+from .roster import Roster
+
+
+class Settle(ActorMessage, frozen=True, kw_only=True):
+    """To the supervisor: settle now; answered with how many runs were looked after."""
+
+
+class RunDied(ActorMessage, frozen=True, kw_only=True):
+    """To the supervisor: the actor of a run ended by an exception of ours."""
+
+    run: RunId
+    what: str
+
+
+class Supervisor(TrioActor):
+    """One a runtime. Its end is the runtime's."""
+
+    registered = False
+
+    def __init__(self, environment: Environment, roster: Roster) -> None:
+        super().__init__()
+        self._environment = environment
+        self._roster = roster
+
+    def on_start(self) -> None:
+        """Begin the periodic work."""
+        self.spawn(self._settle_periodically)
+        self.spawn(self._rest_periodically)
+
+    async def on_receive(self, message: Any) -> Any:
+        """Take in one thing; see `messages.py` and above."""
+        match message:
+            case Settle():
+                return await self._settle()
+            case RunDied():
+                await self._end_internally(message)
+                return None
+            case ShutDown():
+                reply = self.reply_later()
+                self.spawn(self._shut_down, reply)
+                return reply
+            case _:
+                raise TypeError(f"the supervisor takes no {type(message).__name__}")
+
+    async def _settle_periodically(self) -> None:
+        while True:
+            await trio.sleep(self._environment.timing.settle_every_s)
+            await self._settle()
+
+    async def _rest_periodically(self) -> None:
+        idle_s = self._environment.timing.actor_idle_s
+        while True:
+            await trio.sleep(idle_s)
+            self._roster.rest(idle_s)
+
+    async def _settle(self) -> int:
+        """Look after every run whose owner is gone; return how many there were."""
+        environment = self._environment
+        with environment.engine.read() as txn:
+            known = frozenset(owner.owner for owner in settlement.owners(txn))
+        gone = environment.liveness.gone(known)
+        if not gone:
+            return 0
+        with environment.engine.read() as txn:
+            found = settlement.orphans(txn, gone)
+        left: set[OwnerId] = set()
+        for run, lost in found:
+            if not await self._settle_one(run, lost):
+                left.add(lost)
+        for owner in gone - left:
+            await self._forget(owner)
+        return len(found)
+
+    async def _settle_one(self, run: RunId, lost: OwnerId) -> bool:
+        """Adopt or end one orphan; false if that has to be tried again at the next pass."""
+        environment = self._environment
+        orphan = settlement.Orphan(
+            run=run,
+            lost=lost,
+            heir=environment.owner,
+            publication=environment.ids.publication(),
+            now_ms=environment.ids.now_ms(),
+        )
+        try:
+            result = await environment.commit(partial(settlement.settle, orphan=orphan))
+        except (Refused, OutcomeUnknown, Damaged):
+            logger.exception("run %s of a process that is gone was not settled", run)
+            return False
+        if isinstance(result, settlement.Adopted):
+            self._roster.begin(run)
+        return True
+
+    async def _forget(self, owner: OwnerId) -> None:
+        try:
+            await self._environment.commit(partial(settlement.forget, owner=owner))
+        except (Refused, OutcomeUnknown):
+            logger.exception("owner %s was not forgotten", owner)
+        else:
+            self._environment.liveness.forget(owner)
+
+    async def _end_internally(self, died: RunDied) -> None:
+        environment = self._environment
+        ending = endings.Ending(
+            run=died.run,
+            owner=environment.owner,
+            cue=runs.Cue.FAIL,
+            reason=Reason.INTERNAL,
+            publication=environment.ids.publication(),
+            now_ms=environment.ids.now_ms(),
+            detail=died.what,
+        )
+        try:
+            await environment.insist(partial(endings.finish, ending=ending))
+        except runs.OwnerLost:
+            pass  # its end had been recorded
+        except (Refused, OutcomeUnknown):
+            logger.exception("the end of run %s was not recorded; it will be settled", died.run)
+
+    async def _shut_down(self, reply: LaterReply) -> None:
+        """Give the runs a bounded time, then interrupt what is left (D20)."""
+        drain_s = self._environment.timing.drain_s
+        with trio.move_on_after(drain_s):
+            await self._roster.quiet()
+        self._roster.shut_down_runs()
+        with trio.move_on_after(drain_s):
+            await self._roster.quiet()
+        reply.set(None)

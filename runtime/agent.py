@@ -1,0 +1,261 @@
+"""What an agent's author writes against.
+
+An agent is one async function. It takes turns; in each it may send a request to a model and
+carry out effects; at the end it completes the run:
+
+    async def research(run: RunContext) -> None:
+        notes = run.restore(Notes) or Notes()
+        async for turn in run.turns():
+            reply = await turn.request(gateway, lambda revisions: prompt(run, notes, revisions))
+            for call in reply.calls:
+                result = await turn.effect(call.name, call.arguments, do=tools[call.name])
+                notes.add(call, result)
+            await run.save(notes)
+            if reply.final:
+                await run.complete(reply.text)
+
+The loop ends by itself once the run has ended. If a steering came in just before the end,
+`complete` publishes nothing and returns False, and the loop takes one more turn (C10). An
+agent that uses only this can't break what the contract promises.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from ..actors.run import RunActor
+from ..store import effects, requests
+from ..store.history import Snapshot
+from ..store.ids import ConversationId, RunId, ScopeId
+from ..store.limits import Limits
+from ..store.records import Depth, EffectState, Repeat, RequestState
+from ..store.revisions import Words as Revision
+from . import validation
+from .gateways.protocol import Gateway, GatewayFailed, ModelInput, Reply
+
+S = TypeVar("S")
+
+Agent = Callable[["RunContext"], Awaitable[None]]
+"""An agent: an async function of its run. It returns once the run has ended."""
+
+Build = Callable[[tuple[Revision, ...]], ModelInput]
+"""Makes a request's input from the revisions so far. It must be pure: it is called again if
+one more revision was saved before the request could be recorded (C12)."""
+
+_json = msgspec.json.Encoder(order="deterministic")
+
+
+class RevisionNotCarried(Exception):
+    """An agent built an input in which a revision's words do not stand verbatim as the
+    user's. Nothing was sent: the agent must put `revision.text` into a user message (C11).
+    """
+
+
+class EffectResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of an effect, for the agent to tell the model."""
+
+    status: Literal["done", "skipped", "failed"]
+    operation_id: str
+    value: Any = None
+    reason: str = ""
+    """For `skipped`: which revision came in; for `failed`: the error."""
+
+
+class Turn:
+    """One turn of an agent's loop."""
+
+    def __init__(self, actor: RunActor, limits: Limits, number: int) -> None:
+        self._actor = actor
+        self._limits = limits
+        self.number = number
+        self.revisions: tuple[Revision, ...] = actor.revisions()
+        """Every accepted steering so far, oldest first, in its own words."""
+
+    async def request(self, gateway: Gateway, build: Build) -> Reply:
+        """Send one request that carries every revision saved by now, and return its reply.
+
+        The request is recorded before it is sent, with the hash of its exact input and the
+        revisions that it carries; afterwards `self.revisions` are those. If the run is cut
+        meanwhile, the request's outcome is recorded with the reason.
+
+        Raises:
+          RevisionNotCarried: the input lacks a revision's words; nothing was sent.
+          GatewayFailed: the provider's fault; the request is recorded as failed.
+          GateClosed, BudgetSpent, OwnerLost: nothing was sent. Let them pass.
+        """
+        while True:
+            self.revisions = self._actor.revisions()
+            model_input = build(self.revisions)
+            _must_carry(model_input, self.revisions)
+            data = _json.encode(model_input)
+            validation.fits("model_input", len(data), self._limits.input_bytes_max)
+            opened = await self._actor.begin_request(
+                gateway.name, data, hashlib.sha256(data).digest(), len(self.revisions)
+            )
+            if not isinstance(opened, requests.Stale):
+                break
+        try:
+            reply = await gateway.complete(model_input, self._actor.stream)
+        except GatewayFailed as failed:
+            outcome = requests.Outcome(state=RequestState.FAILED, reason=str(failed))
+            await self._actor.end_request(opened.ordinal, outcome)
+            raise
+        except Exception as error:
+            outcome = requests.Outcome(
+                state=RequestState.FAILED, reason=f"{type(error).__name__}: {error}"
+            )
+            await self._actor.end_request(opened.ordinal, outcome)
+            raise
+        usage = reply.usage
+        outcome = requests.Outcome(
+            state=RequestState.COMPLETED,
+            input_tokens=None if usage is None else usage.input_tokens,
+            output_tokens=None if usage is None else usage.output_tokens,
+        )
+        await self._actor.end_request(opened.ordinal, outcome)
+        return reply
+
+    async def effect(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        do: Callable[[dict[str, Any]], Awaitable[Any]],
+        repeat: Literal["read"] = "read",
+    ) -> EffectResult:
+        """Carry out `do(arguments)` as an effect of this run, and return what became of it.
+
+        Its intent is durable before it starts, and its result before this returns (C27). It
+        does not start if a revision was saved since this turn's request: the result then
+        says `skipped`, so that the next request can pair it with its call (C13). What `do`
+        raises becomes a result with the status `failed`.
+
+        `arguments` and what `do` returns must be JSON. `repeat` says that doing it again
+        changes nothing outside; other classes of effect are not carried out yet.
+
+        Raises:
+          GateClosed, BudgetSpent, OwnerLost: it was not started. Let them pass.
+        """
+        values = dict(arguments)
+        effect = await self._actor.begin_effect(
+            name, _json.encode(values), Repeat(repeat), len(self.revisions)
+        )
+        if effect.state is EffectState.SKIPPED:
+            return EffectResult(
+                status="skipped", operation_id=effect.operation_id, reason=effect.reason
+            )
+        try:
+            value = await do(values)
+            data = _json.encode(value)
+            validation.fits("result", len(data), self._limits.result_bytes_max)
+        except Exception as error:  # noqa: BLE001 — a tool is the host's code; its fault is a result
+            reason = f"{type(error).__name__}: {error}"
+            await self._actor.end_effect(
+                effect.number, effects.Result(state=EffectState.FAILED, reason=reason)
+            )
+            return EffectResult(status="failed", operation_id=effect.operation_id, reason=reason)
+        await self._actor.end_effect(
+            effect.number, effects.Result(state=EffectState.DONE, value=data)
+        )
+        return EffectResult(status="done", operation_id=effect.operation_id, value=value)
+
+
+def _must_carry(model_input: ModelInput, revisions: tuple[Revision, ...]) -> None:
+    said = [message.text for message in model_input.messages if message.role == "user"]
+    for revision in revisions:
+        if not any(revision.text in text for text in said):
+            raise RevisionNotCarried(
+                f"Revision {revision.number} does not stand verbatim in a user message of the "
+                "request's input; nothing was sent. Put revision.text into one."
+            )
+
+
+class RunContext:
+    """One run, as its agent sees it. Used in the agent's own task."""
+
+    def __init__(self, actor: RunActor, limits: Limits) -> None:
+        self._actor = actor
+        self._limits = limits
+        self.run_id: RunId = actor.run.run
+        self.conversation_id: ConversationId = actor.run.conversation
+        self.scope: ScopeId = actor.run.scope
+        self.request: str = actor.request_text
+        """The words that the run was started with, verbatim."""
+        self.depth: Depth = actor.run.depth
+
+    @property
+    def run_class(self) -> str:
+        """The class of the slot that the run holds: `short` or `background`."""
+        return self._actor.run_class
+
+    @property
+    def history(self) -> Snapshot:
+        """What the run may see of its conversation: fixed at its admission, and bounded."""
+        return self._actor.history()
+
+    def restore(self, kind: type[S]) -> S | None:
+        """Return the last checkpoint, or None if none was saved.
+
+        Raises:
+          msgspec.ValidationError: what was saved is not a `kind`.
+        """
+        data = self._actor.restored
+        return None if data is None else msgspec.msgpack.decode(data, type=kind)
+
+    async def turns(self) -> AsyncIterator[Turn]:
+        """Yield turns until the run has ended."""
+        number = 0
+        while not self._actor.ended:
+            number += 1
+            yield Turn(self._actor, self._limits, number)
+
+    async def progress(self, text: str) -> None:
+        """Record what the run is doing, in words for a person; cut at the limit."""
+        data = text.encode()[: self._limits.progress_bytes_max]
+        await self._actor.note_progress(data.decode(errors="ignore"))
+
+    def emit(self, text: str) -> None:
+        """Stream a piece of the answer to those who listen now; it is not durable."""
+        self._actor.stream(text)
+
+    def draft(self, text: str) -> None:
+        """Set what is published if the run is cut for time or budget, or its host goes."""
+        self._actor.draft = text
+
+    async def save(self, state: Any) -> None:
+        """Replace the run's checkpoint by `state`, which msgspec must be able to encode.
+
+        Raises:
+          Refused: `too_large`.
+        """
+        data = msgspec.msgpack.encode(state)
+        validation.fits("checkpoint", len(data), self._limits.checkpoint_bytes_max)
+        await self._actor.save(data)
+
+    async def promote(self) -> bool:
+        """Move this run into the background; False if that is full and it stays short (D10)."""
+        return await self._actor.promote() is None
+
+    async def complete(self, text: str) -> bool:
+        """Publish the answer and end the run, in one transaction (D16).
+
+        Return False if a steering wants one more turn first; nothing was published then.
+
+        Raises:
+          Refused: `too_large`.
+        """
+        validation.fits("answer", len(text.encode()), self._limits.answer_bytes_max)
+        return await self._actor.complete(text)
+
+
+def carried_out_by(agent: Agent, limits: Limits) -> Callable[[RunActor], Awaitable[None]]:
+    """Return `agent` as the actors call it."""
+
+    def execute(actor: RunActor) -> Awaitable[None]:
+        return agent(RunContext(actor, limits))
+
+    return execute

@@ -1,0 +1,548 @@
+"""The public API: open a runtime, say something in a conversation, read what became of it.
+
+    async with open_runtime("store", agents={"short": answer, "background": research}) as runtime:
+        opened = await runtime.open_conversation(scope="ann", client_id="c-1")
+        receipt = await runtime.submit(
+            scope="ann", conversation=opened.conversation, client_id="m-1", text="Hello"
+        )
+        run = await runtime.wait(scope="ann", run=receipt.run)
+
+Every verb that changes something takes a client id of the caller's making, and obeys one
+rule: the same id with the same meaning reads the first receipt back, with another meaning
+it is refused as a conflict (C1). It returns a receipt (accepted, and durable), or raises
+`Refused` (nothing was stored) or `OutcomeUnknown` (look the id up, or repeat it) (C2).
+
+All of it is called in the trio loop that opened the runtime. Cancelling a verb means to
+leave, not to take back: what had begun is committed all the same, and the id tells (C25).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pykka
+import trio
+
+from ..actors.environment import Environment
+from ..actors.kernel import (
+    ActorSystem,
+    MailboxFull,
+    SystemClosed,
+    TrioFuture,
+    ask,
+    open_actor_system,
+)
+from ..actors.messages import ShutDown, Steer, Stop, Submit
+from ..actors.roster import Roster
+from ..actors.run import RunActor
+from ..actors.supervisor import RunDied, Settle, Supervisor
+from ..actors.tail import Delta, Tail
+from ..store import admission, events, identity, runs, settlement, views
+from ..store.engine import Engine
+from ..store.ids import ClientId, ConversationId, IdSource, MessageId, OwnerId, RunId, ScopeId
+from ..store.lmdb_engine import open_lmdb_engine
+from ..store.owner_lock import Liveness, OwnerLocks
+from ..store.records import Accepted, Conversation, Depth, Owner, Verb
+from ..store.refusal import Code, OutcomeUnknown, Refused, not_found
+from . import validation
+from .agent import Agent, carried_out_by
+from .config import Config
+from .errors import RuntimeFailed
+
+FORMAT_VERSION = 1
+
+_ENTRIES = frozenset({Verb.PLAIN, Verb.BACKGROUND})
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What was accepted. The same id always gets the same receipt."""
+
+    client_id: ClientId
+    verb: Verb
+    conversation: ConversationId
+    version: int
+    """The number of the event that tells of it: `events(after=version)` goes on behind it."""
+    at_ms: int
+    message: MessageId | None
+    run: RunId | None
+    """The run that was admitted, or that is steered or stopped."""
+    revision: int | None
+    """For a steering: its number in the run."""
+
+
+class StreamedText(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of an answer in progress: not durable; the published answer replaces it."""
+
+    conversation: ConversationId
+    run: RunId
+    text: str
+
+
+def _receipt(accepted: Accepted) -> Receipt:
+    return Receipt(
+        client_id=accepted.client_id,
+        verb=accepted.meaning.verb,
+        conversation=accepted.conversation,
+        version=accepted.version,
+        at_ms=accepted.at_ms,
+        message=accepted.message,
+        run=accepted.run,
+        revision=accepted.revision,
+    )
+
+
+class Runtime:
+    """One open store with its actors. Made by `open_runtime`."""
+
+    def __init__(
+        self,
+        config: Config,
+        environment: Environment,
+        tail: Tail,
+        system: ActorSystem,
+        roster: Roster,
+    ) -> None:
+        self.config = config
+        self._environment = environment
+        self._engine = environment.engine
+        self._tail = tail
+        self._system = system
+        self._roster = roster
+        self._on_their_way: dict[tuple[str, str], set[TrioFuture[Any]]] = {}
+
+    # Verbs that change something.
+
+    async def open_conversation(self, *, scope: str, client_id: str, title: str = "") -> Receipt:
+        """Open a conversation in a scope; the receipt has its id.
+
+        Raises:
+          Refused: `invalid`, `too_large`, `conflict`, `busy`, `store_full`,
+            `store_unavailable` or `shutting_down`.
+          OutcomeUnknown: see there.
+        """
+        limits = self.config.limits
+        scope, client_id = _scope(scope), _client_id(client_id)
+        validation.text("title", title, bytes_max=limits.title_bytes_max, empty=True)
+        ids = self._environment.ids
+        opening = admission.Opening(
+            scope=scope,
+            client_id=client_id,
+            title=title,
+            conversation=ids.conversation(),
+            now_ms=ids.now_ms(),
+        )
+        with self._engine.read() as txn:
+            found = identity.find(txn, scope, client_id)
+        if found is not None:
+            return _receipt(identity.replay(found, opening.meaning))
+        self._must_be_admitting()
+        accepted = await self._environment.commit(
+            partial(admission.open_conversation, opening=opening)
+        )
+        return _receipt(accepted)
+
+    async def submit(
+        self,
+        *,
+        scope: str,
+        conversation: str,
+        client_id: str,
+        text: str,
+        entry: str = Verb.PLAIN,
+        depth: str = Depth.NORMAL,
+    ) -> Receipt:
+        """Take in a message; it gets a run of its own, which starts after the commit.
+
+        `entry` is `plain` (typed in the conversation) or `background` (the person chose
+        background work; then `depth` is `normal` or `deep`) (D1, B16, B23).
+
+        Raises:
+          Refused: `invalid`, `too_large`, `not_found`, `conflict`, `capacity_full` with the
+            runs that hold the slots, `runs_full`, `overloaded`, `busy`, `store_full`,
+            `store_unavailable` or `shutting_down`. Its `text` is this text (C4).
+          OutcomeUnknown: see there.
+        """
+        limits = self.config.limits
+        validation.text("text", text, bytes_max=limits.text_bytes_max)
+        verb = validation.choice("entry", entry, Verb, among=_ENTRIES)
+        submit = Submit(
+            scope=_scope(scope),
+            client_id=_client_id(client_id),
+            verb=verb,
+            text=text,
+            depth=validation.choice("depth", depth, Depth),
+        )
+        where = ConversationId(validation.identifier("conversation", conversation))
+        return await self._take_in(where, submit, text)
+
+    async def steer(
+        self,
+        *,
+        scope: str,
+        run: str,
+        client_id: str,
+        text: str,
+        expected_revision: int | None = None,
+    ) -> Receipt:
+        """Add a requirement to a running run. The receipt says it is saved; that the model
+        has had it is a later event and view (B33).
+
+        Raises:
+          Refused: `invalid`, `too_large`, `not_found`, `conflict`, `run_ended`,
+            `run_stopping`, `stale_revision`, `revisions_full`, `busy`, `store_full`,
+            `store_unavailable` or `shutting_down`. Its `text` is this text (C4).
+          OutcomeUnknown: see there.
+        """
+        validation.text("text", text, bytes_max=self.config.limits.text_bytes_max)
+        if expected_revision is not None:
+            validation.whole_number("expected_revision", expected_revision, least=0)
+        steer = Steer(
+            scope=_scope(scope),
+            client_id=_client_id(client_id),
+            run=RunId(validation.identifier("run", run)),
+            text=text,
+            expected_revision=expected_revision,
+        )
+        return await self._take_in(self._conversation_of(steer.scope, steer.run), steer, text)
+
+    async def stop(self, *, scope: str, run: str, client_id: str) -> Receipt:
+        """Stop a run. The receipt says the stop is accepted: nothing more goes out of the
+        run. That it has stopped is its final event, and the end of `wait` (C19).
+
+        Raises:
+          Refused: `invalid`, `too_large`, `not_found`, `conflict`, `run_ended` (there is
+            nothing to stop), `busy`, `store_full` or `store_unavailable`.
+          OutcomeUnknown: see there.
+        """
+        stop = Stop(
+            scope=_scope(scope),
+            client_id=_client_id(client_id),
+            run=RunId(validation.identifier("run", run)),
+        )
+        return await self._take_in(self._conversation_of(stop.scope, stop.run), stop, None)
+
+    def _conversation_of(self, scope: ScopeId, run: RunId) -> ConversationId:
+        with self._engine.read() as txn:
+            return runs.of_scope(txn, scope, run).conversation
+
+    async def _take_in(
+        self, conversation: ConversationId, message: Submit | Steer | Stop, text: str | None
+    ) -> Receipt:
+        try:
+            return await self._ask(conversation, message)
+        except Refused as refused:
+            refused.text = text
+            raise
+        except OutcomeUnknown as unknown:
+            unknown.client_id = message.client_id
+            raise
+
+    async def _ask(self, conversation: ConversationId, message: Submit | Steer | Stop) -> Receipt:
+        if self._environment.closing and not isinstance(message, Stop):
+            found = self._find(message.scope, message.client_id)
+            if found is None:
+                raise _closing()
+        with self._engine.read() as txn:
+            if events.find_head(txn, message.scope, conversation) is None:
+                raise not_found("conversation", conversation)
+        try:
+            future = self._roster.conversation(conversation).ask(message, block=False)
+        except MailboxFull as full:
+            raise Refused(
+                Code.OVERLOADED,
+                "Too much comes in for this conversation at once; nothing was stored. "
+                "Try the same again.",
+                limit=1024,
+            ) from full
+        except SystemClosed as closed:
+            raise _closing() from closed
+        key = (message.scope, message.client_id)
+        self._on_their_way.setdefault(key, set()).add(future)
+        try:
+            accepted: Accepted = await future.wait(timeout=self.config.ask_wait_s)
+        except (pykka.Timeout, pykka.ActorDeadError) as error:
+            raise OutcomeUnknown(
+                f"No outcome was known after {self.config.ask_wait_s:g} s; look the id up."
+            ) from error
+        finally:
+            if future.done():
+                self._arrived(key, future)
+            else:  # the caller left: it is committed, or not, all the same
+                self._system.start_task(self._await_arrival, key, future)
+        return _receipt(accepted)
+
+    async def _await_arrival(self, key: tuple[str, str], future: TrioFuture[Any]) -> None:
+        try:
+            await future.wait()
+        except Exception:  # noqa: BLE001 — whose it is has left; only the arrival counts
+            pass
+        finally:
+            self._arrived(key, future)
+
+    def _arrived(self, key: tuple[str, str], future: TrioFuture[Any]) -> None:
+        waiting = self._on_their_way[key]
+        waiting.discard(future)
+        if not waiting:
+            del self._on_their_way[key]
+
+    def _must_be_admitting(self) -> None:
+        if self._environment.closing:
+            raise _closing()
+
+    # Readers.
+
+    def _find(self, scope: ScopeId, client_id: ClientId) -> Accepted | None:
+        with self._engine.read() as txn:
+            return identity.find(txn, scope, client_id)
+
+    async def lookup(self, *, scope: str, client_id: str) -> Receipt | None:
+        """Return the receipt of a client id, or None if nothing was accepted under it.
+
+        Waits for what is on its way under this id in this process, so None means: not
+        accepted, and nothing under way here (A19).
+        """
+        key = (_scope(scope), _client_id(client_id))
+        for future in list(self._on_their_way.get(key, ())):
+            try:
+                await future.wait()
+            except Exception:  # noqa: BLE001 — its own caller is told
+                continue
+        found = self._find(*key)
+        return None if found is None else _receipt(found)
+
+    async def view(
+        self, *, scope: str, conversation: str, before: int | None = None
+    ) -> views.ConversationView:
+        """Return a conversation as it is now: the newest entries, or those before `before`.
+
+        Raises:
+          Refused: `invalid` or `not_found`.
+        """
+        if before is not None:
+            validation.whole_number("before", before, least=1)
+        where = ConversationId(validation.identifier("conversation", conversation))
+        with self._engine.read() as txn:
+            return views.conversation(txn, _scope(scope), where, before=before)
+
+    async def view_run(self, *, scope: str, run: str) -> views.RunView:
+        """Return one run as it is now.
+
+        Raises:
+          Refused: `invalid` or `not_found`.
+        """
+        which = RunId(validation.identifier("run", run))
+        with self._engine.read() as txn:
+            return views.run(txn, _scope(scope), which)
+
+    async def inspect(self, *, scope: str, run: str) -> views.Inspection:
+        """Return all that is recorded of a run (C46).
+
+        Raises:
+          Refused: `invalid` or `not_found`.
+        """
+        which = RunId(validation.identifier("run", run))
+        with self._engine.read() as txn:
+            return views.inspect(txn, _scope(scope), which)
+
+    async def export_request(self, *, scope: str, run: str, ordinal: int) -> bytes:
+        """Return the exact input of one request of a run, as JSON (C11).
+
+        Raises:
+          Refused: `invalid` or `not_found`.
+        """
+        which = RunId(validation.identifier("run", run))
+        validation.whole_number("ordinal", ordinal, least=1)
+        with self._engine.read() as txn:
+            return views.request_input(txn, _scope(scope), which, ordinal)
+
+    async def conversations(self, *, scope: str) -> list[Conversation]:
+        """Return the scope's conversations, oldest first."""
+        with self._engine.read() as txn:
+            return views.conversations(txn, _scope(scope))
+
+    async def events(
+        self, *, scope: str, conversation: str, after: int = 0, follow: bool = True
+    ) -> AsyncGenerator[views.EventView | StreamedText, None]:
+        """Yield the conversation's events behind the cursor `after`, oldest first, without a
+        gap and none twice; then, with `follow`, new ones as they are committed, by whichever
+        process, and streamed text in between.
+
+        To leave is not to stop anything (C25). Close it with `contextlib.aclosing`.
+
+        Raises:
+          Refused: `invalid` or `not_found`.
+        """
+        owner = _scope(scope)
+        where = ConversationId(validation.identifier("conversation", conversation))
+        cursor = validation.whole_number("after", after, least=0)
+        page_len = self.config.limits.event_page
+        subscription = self._tail.subscribe(where)
+        try:
+            while True:
+                while subscription.deltas:
+                    yield _streamed(subscription.deltas.popleft())
+                with self._engine.read() as txn:
+                    page = views.events_after(txn, owner, where, after=cursor, limit=page_len)
+                for event in page:
+                    cursor = event.number
+                    yield event
+                if page:
+                    continue
+                if not follow:
+                    return
+                await subscription.news()
+        finally:
+            self._tail.unsubscribe(where, subscription)
+
+    async def wait(self, *, scope: str, run: str) -> views.RunView:
+        """Wait until a run has ended, in whichever process, and return it.
+
+        Raises:
+          Refused: `invalid` or `not_found`.
+        """
+        view = await self.view_run(scope=scope, run=run)
+        subscription = self._tail.subscribe(view.conversation)
+        try:
+            while True:
+                view = await self.view_run(scope=scope, run=run)
+                if view.state in runs.FINAL:
+                    return view
+                await subscription.news()
+        finally:
+            self._tail.unsubscribe(view.conversation, subscription)
+
+    async def quiet(self) -> None:
+        """Wait until this process executes no run."""
+        await self._roster.quiet()
+
+
+def _scope(value: str) -> ScopeId:
+    return ScopeId(validation.identifier("scope", value))
+
+
+def _client_id(value: str) -> ClientId:
+    return ClientId(validation.identifier("client_id", value))
+
+
+def _streamed(delta: Delta) -> StreamedText:
+    return StreamedText(conversation=delta.conversation, run=delta.run, text=delta.text)
+
+
+def _closing() -> Refused:
+    return Refused(
+        Code.SHUTTING_DOWN,
+        "The host is shutting down; nothing was stored. Try the same again when it is back.",
+    )
+
+
+@asynccontextmanager
+async def open_runtime(
+    path: str | Path, *, agents: Mapping[str, Agent], config: Config | None = None
+) -> AsyncGenerator[Runtime, None]:
+    """Open the store in the folder `path`, made if it is missing, and execute its runs.
+
+    `agents` maps a capacity class to what executes its runs: `short` for plain messages,
+    `background` for work that the person put there. Runs of processes that are gone are
+    settled before this returns (D13). Leaving the block admits nothing more, gives the runs
+    `config.drain_s` to end and interrupts the rest (D20); so does cancelling it.
+
+    Raises:
+      StoreUnusable: the path can't be opened as a store; the sentence says why.
+      RuntimeFailed: the supervisor died; raised when the block is left.
+      ValueError: no agent for `short` is given.
+    """
+    config = config or Config()
+    folder = Path(path)
+    async with (
+        open_lmdb_engine(
+            folder,
+            map_bytes=config.map_bytes,
+            map_bytes_max=config.map_bytes_max,
+            format_version=FORMAT_VERSION,
+        ) as engine,
+        runtime_on(engine, OwnerLocks(folder / "owners"), agents=agents, config=config) as runtime,
+    ):
+        yield runtime
+
+
+@asynccontextmanager
+async def runtime_on(
+    engine: Engine,
+    liveness: Liveness,
+    *,
+    agents: Mapping[str, Agent],
+    config: Config,
+    clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+) -> AsyncGenerator[Runtime, None]:
+    """As `open_runtime`, on an engine that the caller opened and closes: for tests."""
+    if "short" not in agents:
+        raise ValueError("agents must have one for the class 'short': it answers plain messages")
+    ids = IdSource(clock_ms)
+    owner = ids.owner()
+    environment = Environment(
+        engine=engine,
+        ids=ids,
+        owner=owner,
+        liveness=liveness,
+        limits=config.limits,
+        timing=config.timing(),
+        agents={name: carried_out_by(agent, config.limits) for name, agent in agents.items()},
+    )
+    liveness.claim(owner)
+    try:
+        await environment.commit(partial(settlement.register, owner=_this_process(owner, ids)))
+        async with _running(environment, config) as runtime:
+            yield runtime
+    finally:
+        liveness.release()
+
+
+def _this_process(owner: OwnerId, ids: IdSource) -> Owner:
+    return Owner(owner=owner, pid=os.getpid(), host=platform.node(), started_at_ms=ids.now_ms())
+
+
+@asynccontextmanager
+async def _running(environment: Environment, config: Config) -> AsyncGenerator[Runtime, None]:
+    """The actors of one runtime, from the first settlement to the last end."""
+    failure: BaseException | None = None
+    async with open_actor_system() as system:
+        tail = Tail(environment.engine)
+        system.start_task(tail.poll, config.poll_s)
+        roster = Roster(environment, tail, system, config.live_runs_max)
+        supervisor = Supervisor.start(environment, roster, system=system)
+        body = trio.CancelScope()
+
+        def on_death(ref: pykka.ActorRef[Any], error: BaseException) -> None:
+            nonlocal failure
+            if ref == supervisor:
+                failure = error
+                body.cancel()
+            elif issubclass(ref.actor_class, RunActor):
+                actor_run = roster.died(ref)
+                if actor_run is not None:
+                    supervisor.tell(RunDied(run=actor_run, what=f"internal fault: {error!r}"))
+
+        system.on_actor_death = on_death
+        await ask(supervisor, Settle(), timeout=math.inf)
+        try:
+            with body:
+                yield Runtime(config, environment, tail, system, roster)
+        finally:
+            environment.closing = True
+            if failure is None:
+                with trio.CancelScope(shield=True):
+                    await ask(supervisor, ShutDown(), timeout=3 * config.drain_s)
+    if failure is not None:
+        raise RuntimeFailed(
+            "The runtime's supervisor ended by an exception. Everything acknowledged is in the "
+            "store; open it again to go on."
+        ) from failure

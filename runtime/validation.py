@@ -1,0 +1,107 @@
+"""What an argument must be: every check of form, in one place, before anything happens.
+
+Each raises `Refused` with the field's name, so nothing is half-written (C50).
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from enum import StrEnum
+from typing import TypeVar
+
+from ..store.keys import ID_BYTES_MAX
+from ..store.refusal import Code, Refused
+
+E = TypeVar("E", bound=StrEnum)
+
+
+def _utf8(field: str, value: object) -> bytes:
+    if not isinstance(value, str):
+        raise Refused(
+            Code.INVALID, f"{field} must be text, not {type(value).__name__}.", field=field
+        )
+    try:
+        return value.encode()
+    except UnicodeEncodeError as error:
+        raise Refused(
+            Code.INVALID,
+            f"{field} has a lone surrogate at character {error.start}; it is not valid Unicode.",
+            field=field,
+            at=error.start,
+        ) from error
+
+
+def fits(field: str, size_bytes: int, bytes_max: int) -> None:
+    """Check a size.
+
+    Raises:
+      Refused: `too_large`, with both numbers.
+    """
+    if size_bytes > bytes_max:
+        raise Refused(
+            Code.TOO_LARGE,
+            f"{field} has {size_bytes} bytes; at most {bytes_max} are allowed.",
+            field=field,
+            limit=bytes_max,
+            actual=size_bytes,
+        )
+
+
+def identifier(field: str, value: object) -> str:
+    """Return an id: 1 to 128 bytes of UTF-8 without control characters.
+
+    Raises:
+      Refused: `invalid` or `too_large`.
+    """
+    data = _utf8(field, value)
+    assert isinstance(value, str)
+    if not data:
+        raise Refused(Code.INVALID, f"{field} must not be empty.", field=field)
+    fits(field, len(data), ID_BYTES_MAX)
+    if any(unicodedata.category(character) == "Cc" for character in value):
+        raise Refused(Code.INVALID, f"{field} must not contain control characters.", field=field)
+    return value
+
+
+def text(field: str, value: object, *, bytes_max: int, empty: bool = False) -> str:
+    """Return a text of at most `bytes_max` bytes of UTF-8.
+
+    Raises:
+      Refused: `invalid` or `too_large`.
+    """
+    data = _utf8(field, value)
+    assert isinstance(value, str)
+    if not data and not empty:
+        raise Refused(Code.INVALID, f"{field} must not be empty.", field=field)
+    fits(field, len(data), bytes_max)
+    return value
+
+
+def choice(field: str, value: object, allowed: type[E], *, among: frozenset[E] | None = None) -> E:
+    """Return one of an enumeration's values, given as itself or as its text.
+
+    Raises:
+      Refused: `invalid`, naming what is allowed.
+    """
+    permitted = sorted(str(item) for item in (among or allowed))
+    if isinstance(value, str) and value in permitted:
+        return allowed(value)
+    raise Refused(
+        Code.INVALID,
+        f"{field} must be one of {', '.join(permitted)}, not {value!r}.",
+        field=field,
+        allowed=permitted,
+    )
+
+
+def whole_number(field: str, value: object, *, least: int) -> int:
+    """Return a whole number of at least `least`, and below 2**63.
+
+    Raises:
+      Refused: `invalid`.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 1 << 63:
+        raise Refused(
+            Code.INVALID, f"{field} must be a whole number of at least {least}.", field=field
+        )
+    return value
