@@ -24,7 +24,8 @@ from .gateways.protocol import (
     Reply,
     Usage,
 )
-from .runtime import Receipt, Runtime, StreamedText, open_runtime
+from .opening import open_runtime
+from .runtime import Receipt, Runtime, StreamedText
 
 __all__ = [
     "Agent",

@@ -76,8 +76,9 @@ class OwnerLocks:
         return True
 
     def forget(self, owner: OwnerId) -> None:
-        """Remove the file of an owner that is gone."""
-        self._path(owner).unlink(missing_ok=True)
+        """Remove the files of an owner that is gone: its lock, and its bell."""
+        for path in self._folder.glob(f"{owner}.*"):
+            path.unlink(missing_ok=True)
 
     def release(self) -> None:
         """Let the lock go and remove the file."""
