@@ -1,0 +1,98 @@
+"""What a run of the desk has done so far, and the request that follows from it.
+
+`Notes` is the run's checkpoint: the exchanges with the model, each with the results of its
+calls. A run that goes on from it repeats nothing that it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from ...store.revisions import Words as Revision
+from ..gateways.protocol import Call, ModelInput, ModelMessage
+
+NOTES_BYTES_MAX = 600_000
+"""Kept of the results: below what one request and one checkpoint may hold."""
+
+_LEFT_OUT = '{"status":"skipped","reason":"left out to keep the request short; ask again"}'
+
+_RULES = """You work over a folder of the user's own files, with these tools:
+tables {} lists the CSV files with a date column, their columns and dates.
+search {"terms": ["..."]} finds the passages that hold the terms, each with path and lines.
+read {"path": "...", "first_line": 1, "last_line": 40} gives lines of a file.
+tabulate {"path": "...", "columns": ["..."], "first_date": "YYYY-MM-DD", "last_date": \
+"YYYY-MM-DD"} computes period return, annualised volatility, maximum drawdown and correlation.
+Say only what the results show, and cite path:line for every statement. For a figure name the \
+formula and the window's first and last date. List what was asked for and not found. Time \
+windows count back from the data's last date. Later messages of the user revise the earlier \
+ones: the newest counts. Answer in the language of the user."""
+_TASKS = {
+    "answer": "Answer the question briefly.",
+    "research": "Research the request turn by turn and end with a report.",
+}
+
+
+class Exchange(msgspec.Struct, frozen=True):
+    """One reply of the model, and the outcome of each of its calls as JSON."""
+
+    text: str
+    calls: tuple[Call, ...]
+    results: tuple[str, ...]
+    revisions: int
+    """How many revisions the request carried."""
+
+
+class Notes(msgspec.Struct, frozen=True):
+    """The exchanges of a run, oldest first. An array of one field: others join at its end."""
+
+    exchanges: tuple[Exchange, ...] = ()
+
+    def with_exchange(self, exchange: Exchange) -> Notes:
+        """Return the notes with one more exchange, the oldest results left out if need be.
+
+        What was decided under an older revision goes first; the calls stay, so that every
+        call in a request has its result.
+        """
+        exchanges = [*self.exchanges, exchange]
+        size = sum(len(result.encode()) for one in exchanges for result in one.results)
+        for at, one in enumerate(exchanges[:-1]):
+            if size <= NOTES_BYTES_MAX:
+                break
+            size -= sum(len(result.encode()) - len(_LEFT_OUT) for result in one.results)
+            left_out = tuple(_LEFT_OUT for _ in one.results)
+            exchanges[at] = msgspec.structs.replace(one, results=left_out)
+        return Notes(tuple(exchanges))
+
+
+def model_input(
+    task: Literal["answer", "research"],
+    request: str,
+    notes: Notes,
+    revisions: tuple[Revision, ...],
+    tools: Iterable[str],
+) -> ModelInput:
+    """Return the next request: the task, what was done, and every revision in its own words,
+    each after the exchanges that did not know it yet.
+    """
+    messages = [
+        ModelMessage(role="system", text=f"{_RULES}\n{_TASKS[task]}"),
+        ModelMessage(role="user", text=request),
+    ]
+    said = 0
+    for exchange in notes.exchanges:
+        messages += _said(revisions[said : exchange.revisions])
+        said = max(said, exchange.revisions)
+        messages.append(ModelMessage(role="assistant", text=exchange.text, calls=exchange.calls))
+        messages += [
+            ModelMessage(role="tool", text=result, call_id=call.call_id)
+            for call, result in zip(exchange.calls, exchange.results, strict=True)
+        ]
+    messages += _said(revisions[said:])
+    return ModelInput(messages=tuple(messages), tools=tuple(tools))
+
+
+def _said(revisions: Iterable[Revision]) -> list[ModelMessage]:
+    return [ModelMessage(role="user", text=revision.text) for revision in revisions]
