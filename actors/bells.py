@@ -39,14 +39,15 @@ class Bells:
 
     async def listen(self, heard: Callable[[], None]) -> None:
         """Call `heard()` after bells of others, until cancelled."""
-        mine = trio.socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         path = self._folder / self._mine
+        bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
-            await mine.bind(os.fspath(path))
+            bell.bind(os.fspath(path))
         except OSError as error:
-            mine.close()
+            bell.close()
             logger.info("no bell at %s (%s): other processes are polled instead", path, error)
             return
+        mine = trio.socket.from_stdlib_socket(bell)
         try:
             self.ring()
             while True:
