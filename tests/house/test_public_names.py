@@ -2,7 +2,36 @@
 
 import counterpoint.runtime
 
-PUBLIC_NAMES: list[str] = []
+PUBLIC_NAMES = [
+    "Agent",
+    "BudgetSpent",
+    "Call",
+    "Code",
+    "Config",
+    "Damaged",
+    "EffectResult",
+    "GateClosed",
+    "Gateway",
+    "GatewayFailed",
+    "Limits",
+    "ModelInput",
+    "ModelMessage",
+    "OutcomeUnknown",
+    "OwnerLost",
+    "Receipt",
+    "Refused",
+    "Reply",
+    "Revision",
+    "RevisionNotCarried",
+    "RunContext",
+    "Runtime",
+    "RuntimeFailed",
+    "StoreUnusable",
+    "StreamedText",
+    "Turn",
+    "Usage",
+    "open_runtime",
+]
 
 
 def test_the_public_names_are_this_list() -> None:
