@@ -53,6 +53,8 @@ def open_conversation(txn: Txn, opening: Opening) -> Accepted:
     """
 
     def act() -> Accepted:
+        key = keys.conversation(opening.conversation)
+        assert txn.get(key) is None, "conversation ids are never used twice"
         head = Conversation(
             scope=opening.scope,
             conversation=opening.conversation,
@@ -138,6 +140,7 @@ def _admit_new(txn: Txn, limits: Limits, submission: Submission) -> Accepted:
             limit=limits.live_runs_of_conversation_max,
         )
     capacity.take(txn, limits, scope, run_class, submission.run)
+    assert txn.get(keys.run(submission.run)) is None, "run ids are never used twice"
     log = Log(txn, head, submission.now_ms)
     background = [run for run, live_class in live if live_class != SHORT]
     runs.put(txn, _new_run(submission, limits, log, background))

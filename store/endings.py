@@ -125,6 +125,8 @@ def _why_unapplied(run: Run, ending: Ending) -> str:
 def _publish(txn: Txn, log: Log, run: Run, ending: Ending) -> PublicationId | None:
     if ending.text is None:
         return None
+    key = keys.publication(ending.publication)
+    assert txn.get(key) is None, "publication ids are never used twice"
     record = Publication(
         scope=run.scope,
         conversation=run.conversation,
@@ -135,7 +137,7 @@ def _publish(txn: Txn, log: Log, run: Run, ending: Ending) -> PublicationId | No
         entry=log.entries + 1,
         previous=log.last_entry,
     )
-    txn.put(keys.publication(ending.publication), encode(record))
+    txn.put(key, encode(record))
     log.enter(ending.publication)
     return ending.publication
 

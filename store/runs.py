@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from . import capacity, keys
 from .engine import ReadTxn, Txn
 from .events import Log, find_head
-from .ids import ConversationId, OwnerId, RunId, ScopeId
+from .ids import ID_LENGTH, ConversationId, OwnerId, RunId, ScopeId
 from .limits import BACKGROUND, Limits
 from .records import (
     Checkpoint,
@@ -124,7 +124,8 @@ def step(state: RunState, cue: Cue) -> RunState:
 
 def find(txn: ReadTxn, run_id: RunId) -> Run | None:
     """Return a run by its id, whatever its scope, or None."""
-    if not run_id.startswith("r"):
+    # Longer ids that begin like a run's are the keys of what is the run's own.
+    if not run_id.startswith("r") or len(run_id) != ID_LENGTH:
         return None
     data = txn.get(keys.run(run_id))
     return None if data is None else decode(Run, data)
