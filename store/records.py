@@ -283,7 +283,7 @@ class Revision(Record, frozen=True, kw_only=True, tag=8):
     at_ms: int
     state: RevisionState
     request: int | None = None
-    """The ordinal of the newest request that carried it."""
+    """The ordinal of the request that delivered it, or of the newest that carried it."""
     input_sha256: bytes = b""
     """The hash of that request's exact input (C11)."""
     reason: str = ""

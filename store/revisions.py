@@ -202,14 +202,20 @@ def deliver(txn: Txn, log: Log, request: Request) -> None:
         revision = get(txn, request.run, number)
         if revision.state is RevisionState.DELIVERED:
             continue
-        put(txn, replace(revision, state=RevisionState.DELIVERED))
+        delivered = replace(
+            revision,
+            state=RevisionState.DELIVERED,
+            request=request.ordinal,  # a later one may carry it too, and not have completed
+            input_sha256=request.input_sha256,
+        )
+        put(txn, delivered)
         log.append(
             EventKind.REVISION_DELIVERED,
             run=request.run,
             message=revision.message,
             client_id=revision.client_id,
             revision=number,
-            request=revision.request,
+            request=request.ordinal,
         )
 
 
