@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
 import trio
 
 from ..store.engine import (
@@ -32,8 +33,16 @@ T = TypeVar("T")
 
 logger = logging.getLogger("counterpoint")
 
-Agent = Callable[["RunActor"], Awaitable[None]]
-"""What executes a run: it works through the run's actor until the run has ended."""
+
+class Executor(msgspec.Struct, frozen=True, kw_only=True):
+    """What executes the runs of one agent, and what its author decided beforehand."""
+
+    execute: Callable[[RunActor], Awaitable[None]]
+    """Works through the run's actor until the run has ended."""
+    cuts_for_steering: bool = True
+    """Whether a saved revision cuts the request in flight while only text streams (B62)."""
+    resumes: bool = False
+    """Whether a run whose owner is gone is entered again from its checkpoint (D13)."""
 
 
 class Timing:
@@ -67,7 +76,7 @@ class Environment:
         liveness: Liveness,
         limits: Limits,
         timing: Timing,
-        agents: Mapping[str, Agent],
+        agents: Mapping[str, Executor],
     ) -> None:
         self.engine = engine
         self.ids = ids

@@ -21,6 +21,7 @@ from ..store.messages import get as message_of
 from ..store.records import Effect, Reason, Repeat, Request, RunState
 from ..store.refusal import OutcomeUnknown, Refused
 from .environment import Environment, logger
+from .flight import Flight
 from .kernel import TrioActor
 from .messages import LookAgain, ShutDown
 from .tail import Delta, Tail
@@ -63,6 +64,7 @@ class RunActor(TrioActor):
         self.draft: str | None = None
         """What the agent would publish if it were cut for time or budget now."""
         self._scope = trio.CancelScope()
+        self._flight: Flight | None = None
         self._cut: Reason | None = None
         self._detail = ""
         self._ended = False
@@ -97,6 +99,8 @@ class RunActor(TrioActor):
                 self._scope.cancel()  # fenced: whoever has it now says what becomes of it (C29)
         elif run.state is RunState.STOPPING:
             self._cut_for(Reason.USER_STOP)
+        elif self._flight is not None:
+            self._flight.steered(run.revisions)
 
     def _cut_for(self, reason: Reason) -> None:
         if self._cut is not Reason.USER_STOP:  # nothing outranks a stop (D17)
@@ -123,7 +127,7 @@ class RunActor(TrioActor):
         self._scope.deadline = trio.current_time() + self.run.budget.active_ms_max / 1000
         try:
             with self._scope:
-                await agent(self)
+                await agent.execute(self)
         except requests.BudgetSpent as spent:
             self._give_up(Reason.BUDGET, str(spent))
         except requests.GateClosed:
@@ -233,6 +237,23 @@ class RunActor(TrioActor):
         if isinstance(opened, Request):
             self._requests_made = opened.ordinal
         return opened
+
+    def take_off(self, request: Request) -> Flight:
+        """Return the flight of a request that was just recorded; `land` it afterwards."""
+        assert self._flight is None, "one request of a run is in flight at a time"
+        agent = self._environment.agents[self.run.agent]
+        self._flight = Flight(
+            request.ordinal,
+            request.revision,
+            cuts=agent.cuts_for_steering,
+            show=self.stream,
+        )
+        self._look_again()  # a revision may have been saved since the request was recorded
+        return self._flight
+
+    def land(self) -> None:
+        """Forget the flight: nothing is in the air any more."""
+        self._flight = None
 
     async def end_request(self, ordinal: int, outcome: requests.Outcome) -> None:
         """Record what became of a request."""

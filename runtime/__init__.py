@@ -2,7 +2,7 @@
 
 from ..store.limits import Limits
 from ..store.revisions import Words as Revision
-from .agent import Agent, EffectResult, RevisionNotCarried, RunContext, Turn
+from .agent import Agent, AgentFunction, EffectResult, RevisionNotCarried, RunContext, Turn
 from .config import Config
 from .errors import (
     BudgetSpent,
@@ -22,6 +22,7 @@ from .gateways.protocol import (
     ModelInput,
     ModelMessage,
     Reply,
+    ReplyStream,
     Usage,
 )
 from .opening import open_runtime
@@ -29,6 +30,7 @@ from .runtime import Receipt, Runtime, StreamedText
 
 __all__ = [
     "Agent",
+    "AgentFunction",
     "BudgetSpent",
     "Call",
     "Code",
@@ -46,6 +48,7 @@ __all__ = [
     "Receipt",
     "Refused",
     "Reply",
+    "ReplyStream",
     "Revision",
     "RevisionNotCarried",
     "RunContext",

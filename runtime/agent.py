@@ -27,20 +27,33 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from ..actors.environment import Executor
+from ..actors.flight import Flight
 from ..actors.run import RunActor
 from ..store import effects, requests
 from ..store.history import Snapshot
 from ..store.ids import ConversationId, RunId, ScopeId
 from ..store.limits import Limits
-from ..store.records import Depth, EffectState, Repeat, RequestState
+from ..store.records import Depth, EffectState, Repeat, Request, RequestState
 from ..store.revisions import Words as Revision
 from . import validation
 from .gateways.protocol import Gateway, GatewayFailed, ModelInput, Reply
 
 S = TypeVar("S")
 
-Agent = Callable[["RunContext"], Awaitable[None]]
+AgentFunction = Callable[["RunContext"], Awaitable[None]]
 """An agent: an async function of its run. It returns once the run has ended."""
+
+
+class Agent(msgspec.Struct, frozen=True):
+    """An agent with what its author decides beforehand. A bare function means the defaults."""
+
+    function: AgentFunction
+    when_steered: Literal["cut", "after_request"] = "cut"
+    """`cut`: a saved revision interrupts the request in flight, as long as only text has
+    streamed and no tool call has begun; the next request carries everything (B61, B62).
+    `after_request`: the request is always waited for."""
+
 
 Build = Callable[[tuple[Revision, ...]], ModelInput]
 """Makes a request's input from the revisions so far. It must be pure: it is called again if
@@ -88,6 +101,14 @@ class Turn:
           GateClosed, BudgetSpent, OwnerLost: nothing was sent. Let them pass.
         """
         while True:
+            opened, model_input = await self._record_request(gateway, build)
+            reply = await self._fly(gateway, opened, model_input)
+            if reply is not None:
+                return reply
+
+    async def _record_request(self, gateway: Gateway, build: Build) -> tuple[Request, ModelInput]:
+        """Record a request that carries all that is saved; build it again until it does."""
+        while True:
             self.revisions = self._actor.revisions()
             model_input = build(self.revisions)
             _must_carry(model_input, self.revisions)
@@ -97,26 +118,25 @@ class Turn:
                 gateway.name, data, hashlib.sha256(data).digest(), len(self.revisions)
             )
             if not isinstance(opened, requests.Stale):
-                break
+                return opened, model_input
+
+    async def _fly(
+        self, gateway: Gateway, request: Request, model_input: ModelInput
+    ) -> Reply | None:
+        """Send a recorded request and record its outcome; None if a steering cut it."""
+        flight = self._actor.take_off(request)
+        reply: Reply | None = None
+        fault: Exception | None = None
         try:
-            reply = await gateway.complete(model_input, self._actor.stream)
-        except GatewayFailed as failed:
-            outcome = requests.Outcome(state=RequestState.FAILED, reason=str(failed))
-            await self._actor.end_request(opened.ordinal, outcome)
-            raise
-        except Exception as error:
-            outcome = requests.Outcome(
-                state=RequestState.FAILED, reason=f"{type(error).__name__}: {error}"
-            )
-            await self._actor.end_request(opened.ordinal, outcome)
-            raise
-        usage = reply.usage
-        outcome = requests.Outcome(
-            state=RequestState.COMPLETED,
-            input_tokens=None if usage is None else usage.input_tokens,
-            output_tokens=None if usage is None else usage.output_tokens,
-        )
-        await self._actor.end_request(opened.ordinal, outcome)
+            with flight.scope:
+                reply = await gateway.complete(model_input, flight)
+        except Exception as error:  # noqa: BLE001 — an adapter is the host's code: raised again below
+            fault = error
+        finally:
+            self._actor.land()
+        await self._actor.end_request(request.ordinal, _outcome(flight, reply, fault))
+        if fault is not None and flight.reason is None:
+            raise fault
         return reply
 
     async def effect(
@@ -162,6 +182,23 @@ class Turn:
             effect.number, effects.Result(state=EffectState.DONE, value=data)
         )
         return EffectResult(status="done", operation_id=effect.operation_id, value=value)
+
+
+def _outcome(flight: Flight, reply: Reply | None, fault: Exception | None) -> requests.Outcome:
+    """Name what became of a request. A reply that came in spite of a cut is a reply."""
+    if reply is not None:
+        usage = reply.usage
+        return requests.Outcome(
+            state=RequestState.COMPLETED,
+            input_tokens=None if usage is None else usage.input_tokens,
+            output_tokens=None if usage is None else usage.output_tokens,
+        )
+    if flight.reason is not None:  # whatever the adapter made of it (C21)
+        return requests.Outcome(state=RequestState.INTERRUPTED, reason=str(flight.reason))
+    assert fault is not None
+    known = isinstance(fault, GatewayFailed)
+    reason = str(fault) if known else f"{type(fault).__name__}: {fault}"
+    return requests.Outcome(state=RequestState.FAILED, reason=reason)
 
 
 def _must_carry(model_input: ModelInput, revisions: tuple[Revision, ...]) -> None:
@@ -252,10 +289,11 @@ class RunContext:
         return await self._actor.complete(text)
 
 
-def carried_out_by(agent: Agent, limits: Limits) -> Callable[[RunActor], Awaitable[None]]:
-    """Return `agent` as the actors call it."""
+def carried_out_by(agent: AgentFunction | Agent, limits: Limits) -> Executor:
+    """Return `agent` as the actors use it."""
+    spec = agent if isinstance(agent, Agent) else Agent(agent)
 
     def execute(actor: RunActor) -> Awaitable[None]:
-        return agent(RunContext(actor, limits))
+        return spec.function(RunContext(actor, limits))
 
-    return execute
+    return Executor(execute=execute, cuts_for_steering=spec.when_steered == "cut")

@@ -29,7 +29,7 @@ from ..store.ids import IdSource, OwnerId
 from ..store.lmdb_engine import open_lmdb_engine
 from ..store.owner_lock import Liveness, OwnerLocks
 from ..store.records import Owner
-from .agent import Agent, carried_out_by
+from .agent import Agent, AgentFunction, carried_out_by
 from .config import Config
 from .errors import RuntimeFailed
 from .runtime import Runtime
@@ -39,7 +39,7 @@ FORMAT_VERSION = 1
 
 @asynccontextmanager
 async def open_runtime(
-    path: str | Path, *, agents: Mapping[str, Agent], config: Config | None = None
+    path: str | Path, *, agents: Mapping[str, AgentFunction | Agent], config: Config | None = None
 ) -> AsyncGenerator[Runtime, None]:
     """Open the store in the folder `path`, made if it is missing, and execute its runs.
 
@@ -72,7 +72,7 @@ async def runtime_on(
     engine: Engine,
     liveness: Liveness,
     *,
-    agents: Mapping[str, Agent],
+    agents: Mapping[str, AgentFunction | Agent],
     config: Config,
     bell_folder: Path | None = None,
     clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,

@@ -8,6 +8,8 @@ or refused: there is no instant in which it is accepted and then forgotten (C9).
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from . import capacity, effects, identity, keys, requests, revisions, runs
@@ -17,6 +19,7 @@ from .ids import ClientId, OwnerId, PublicationId, RunId, ScopeId
 from .records import (
     Accepted,
     EventKind,
+    Interruption,
     Meaning,
     Publication,
     Reason,
@@ -75,9 +78,7 @@ def end(txn: Txn, run: Run, ending: Ending) -> Run:
     """End a run that the caller has read in this transaction."""
     state = runs.step(run.state, ending.cue)
     log = runs.log(txn, run, ending.now_ms)
-    cancelled = requests.settle(
-        txn, log, run, requests.Outcome(state=_what_a_cut_leaves(ending), reason=ending.reason)
-    )
+    cancelled = requests.settle(txn, log, run, _what_a_cut_leaves(ending))
     unknown = effects.settle(txn, log, run, str(ending.reason))
     settled = revisions.settle(txn, log, run, _why_unapplied(run, ending))
     publication = _publish(txn, log, run, ending)
@@ -111,9 +112,22 @@ def end(txn: Txn, run: Run, ending: Ending) -> Run:
     return ended
 
 
-def _what_a_cut_leaves(ending: Ending) -> RequestState:
+_INTERRUPTIONS: Final = {
+    Reason.USER_STOP: Interruption.STOP,
+    Reason.DEADLINE: Interruption.DEADLINE,
+    Reason.BUDGET: Interruption.BUDGET,
+    Reason.HOST_SHUTDOWN: Interruption.SHUTDOWN,
+    Reason.OWNER_LOST: Interruption.OWNER_LOST,
+}
+
+
+def _what_a_cut_leaves(ending: Ending) -> requests.Outcome:
     """A request that its own process cut is interrupted; of a dead one's nothing is known."""
-    return RequestState.UNKNOWN if ending.reason is Reason.OWNER_LOST else RequestState.INTERRUPTED
+    lost = ending.reason is Reason.OWNER_LOST
+    return requests.Outcome(
+        state=RequestState.UNKNOWN if lost else RequestState.INTERRUPTED,
+        reason=str(_INTERRUPTIONS.get(ending.reason, Interruption.INTERNAL)),
+    )
 
 
 def _why_unapplied(run: Run, ending: Ending) -> str:

@@ -95,6 +95,18 @@ class RequestState(StrEnum):
     UNKNOWN = "unknown"
 
 
+class Interruption(StrEnum):
+    """Why a request was interrupted, strongest first (C21, D17)."""
+
+    STOP = "stop"
+    DEADLINE = "deadline"
+    BUDGET = "budget"
+    SHUTDOWN = "shutdown"
+    STEERING = "steering"
+    OWNER_LOST = "owner_lost"
+    INTERNAL = "internal"
+
+
 class EffectState(StrEnum):
     """What is known of one effect."""
 
@@ -307,6 +319,8 @@ class Request(Record, frozen=True, kw_only=True, tag=9):
     input_tokens: int | None = None
     """None where it was not observed, never zero in its place (C33)."""
     output_tokens: int | None = None
+    late: RequestState | None = None
+    """What its provider still said after it had been closed (C22)."""
 
 
 class Effect(Record, frozen=True, kw_only=True, tag=10):

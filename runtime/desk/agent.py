@@ -16,7 +16,7 @@ import msgspec
 import trio
 
 from ...store.revisions import Words as Revision
-from ..agent import Agent, Build, EffectResult
+from ..agent import AgentFunction, Build, EffectResult
 from ..gateways.protocol import Call, Gateway, GatewayFailed, Reply
 from .answer import OfflineAnswerer
 from .folder import Folder
@@ -83,7 +83,7 @@ class Desk:
         self._planner: Gateway = gateway or OfflinePlanner()
         self._deep_planner: Gateway = gateway or OfflinePlanner(deep=True)
 
-    def agents(self) -> dict[str, Agent]:
+    def agents(self) -> dict[str, AgentFunction]:
         """Return the agent of each class of run, for `open_runtime`."""
         return {"short": self.answer, "background": self.research}
 
@@ -183,10 +183,11 @@ def describe(call: Call, language: Language) -> str:
                 last=arguments.get("last_line", "…"),
             )
         case "tabulate":
+            columns = ", ".join(str(column) for column in arguments.get("columns", ()))
             return say(
                 language,
                 "progress_tabulate",
-                columns=", ".join(str(column) for column in arguments.get("columns", ())),
+                columns=columns if ":" in columns else f"{columns} ({arguments.get('path')})",
                 first=arguments.get("first_date") or "…",
                 last=arguments.get("last_date") or "…",
             )

@@ -7,7 +7,6 @@ and records what became of it (contract B60-B66, C11, C21).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -68,6 +67,19 @@ class GatewayFailed(Exception):
     """
 
 
+class ReplyStream(Protocol):
+    """Where a gateway tells how a reply comes in. Both methods return at once."""
+
+    def __call__(self, text: str, /) -> None:
+        """Take one more piece of the answer's text; subscribers see it, marked not durable."""
+        ...
+
+    def calling(self) -> None:
+        """Hear that the model has begun a tool call: from here on a steering no longer cuts
+        the request, because the call may be whole in a moment (B61)."""
+        ...
+
+
 class Gateway(Protocol):
     """An adapter to one model provider. Called in the trio loop."""
 
@@ -76,12 +88,13 @@ class Gateway(Protocol):
         """A short name for records and for people, such as `scripted`."""
         ...
 
-    async def complete(self, model_input: ModelInput, emit: Callable[[str], None]) -> Reply:
+    async def complete(self, model_input: ModelInput, emit: ReplyStream) -> Reply:
         """Send one request and return its reply.
 
-        `emit(text)` may be called with pieces of the answer as they stream in; they reach
-        subscribers marked as not durable. Raise `GatewayFailed` for a provider's fault. On
-        cancellation stop reading and let `trio.Cancelled` pass: the run's gate knows why
-        the request was interrupted, so an adapter has no reason to translate it (B63, B64).
+        Call `emit(text)` with the pieces of the answer as they stream in, and
+        `emit.calling()` when a tool call begins. Raise `GatewayFailed` for a provider's
+        fault. On cancellation stop reading and let `trio.Cancelled` pass: the run's gate
+        knows why the request was interrupted, and an adapter that translates the
+        cancellation into an error of its own flattens that reason (B63, B64, C21).
         """
         ...

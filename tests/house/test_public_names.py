@@ -4,6 +4,7 @@ import counterpoint.runtime
 
 PUBLIC_NAMES = [
     "Agent",
+    "AgentFunction",
     "BudgetSpent",
     "Call",
     "Code",
@@ -21,6 +22,7 @@ PUBLIC_NAMES = [
     "Receipt",
     "Refused",
     "Reply",
+    "ReplyStream",
     "Revision",
     "RevisionNotCarried",
     "RunContext",
