@@ -1,8 +1,13 @@
 """A reply that a thread may wait for with `get()` and a trio task with `await`.
 
 Two sides meet here, possibly in two threads: one sets the future once, any number of
-others wait. What they share changes under the future's own lock, held for a few
-instructions; nobody is woken inside it.
+others wait. There is no lock. What they share is one list, changed only by operations that
+the interpreter makes whole, and one order on each side:
+
+- the setter takes the right to set out of the list, writes the result, wakes who is in it;
+- a waiter puts itself into the list, and then looks for the result before it sleeps.
+
+Whichever comes second sees the other.
 """
 
 from __future__ import annotations
@@ -14,13 +19,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, TypeAlias, TypeVar, cast
 
 import pykka
 import trio
+from trio.lowlevel import wait_task_rescheduled
 
-from .waiting import TaskWaiter, Timeouts
+from .waiting import Loop, TaskWaiter
 
 T = TypeVar("T")
 J = TypeVar("J")
@@ -29,6 +36,15 @@ R = TypeVar("R")
 
 ExcInfo: TypeAlias = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
 Result: TypeAlias = tuple[Any, ExcInfo | None]
+Waiters: TypeAlias = list[Callable[[], object]]
+
+
+def _right_to_set() -> None:
+    """Stand first in a future's waiters until somebody set it."""
+
+
+# In place of a result: the get hook makes it.
+_BY_HOOK: Result = (None, None)
 
 
 class WouldBlockLoop(RuntimeError):
@@ -48,22 +64,23 @@ class TrioFuture(pykka.Future[T]):
     waiter away: the future stays valid, and the work behind it goes on.
     """
 
+    # Pykka's own state, on the class: only futures with a hook have it on themselves.
+    _get_hook: Callable[[float | None], T] | None = None
+
     _result: Result | None = None
-    _waiters: list[Callable[[], object]] | None = None
-    # Set together with the hook. Reentrant, as pykka's is: a hook may read its own future.
+    # Reentrant, as pykka's is: a hook may read its own future.
     _hook_lock: Any = None
     # The futures that the hook reads: once these are done, the hook does not block.
     _sources: tuple[pykka.Future[Any], ...] | None = None
 
     def __init__(self) -> None:
-        super().__init__()
-        self._lock = threading.Lock()
+        self._waiters: Waiters = [_right_to_set]
 
     def __repr__(self) -> str:
-        if self._get_hook is not None:
-            return "<TrioFuture derived>"
         if self._result is None:
             return "<TrioFuture pending>"
+        if self._result is _BY_HOOK:
+            return "<TrioFuture by hook>"
         return "<TrioFuture set>" if self._result[1] is None else "<TrioFuture failed>"
 
     def done(self) -> bool:
@@ -85,11 +102,9 @@ class TrioFuture(pykka.Future[T]):
           WouldBlockLoop: this thread runs a trio loop and the future is not done.
           BaseException: the one that was set.
         """
-        if self._get_hook is not None:
-            return self._get_by_hook(timeout)
         if self._result is None:
             self._block(timeout)
-        if self._get_hook is not None:  # set while this thread waited
+        if self._result is _BY_HOOK:
             return self._get_by_hook(timeout)
         return self._reveal()
 
@@ -103,13 +118,32 @@ class TrioFuture(pykka.Future[T]):
           pykka.Timeout: not set in time; what it stands for may still happen.
           BaseException: the one that was set.
         """
-        if self._get_hook is not None:
-            return await self._wait_by_hook(timeout)
         if self._result is None:
-            await self._park(timeout)
+            loop = Loop.current()
+            waiter = TaskWaiter(loop)
+            self._waiters.append(waiter)
+
+            def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
+                self._dismiss(waiter)
+                return trio.lowlevel.Abort.SUCCEEDED
+
+            if self._result is not None:  # set by another thread since we looked
+                self._dismiss(waiter)
+                await trio.lowlevel.checkpoint()
+            elif timeout is None or timeout == math.inf:
+                await wait_task_rescheduled(abort)
+            else:
+                queue_of_timeout = loop.expect(waiter, timeout)
+                try:
+                    await wait_task_rescheduled(abort)
+                finally:
+                    queue_of_timeout.pop(waiter, None)
+                if self._result is None:
+                    self._dismiss(waiter)
+                    raise _timed_out(timeout)
         else:
             await trio.lowlevel.checkpoint()
-        if self._get_hook is not None:  # set while this task waited
+        if self._result is _BY_HOOK:
             return await self._wait_by_hook(timeout)
         return self._reveal()
 
@@ -131,7 +165,15 @@ class TrioFuture(pykka.Future[T]):
         Raises:
           queue.Full: the future was set before, or has a get hook.
         """
-        self._settle((value, None))
+        # `_settle`, spelled out: this is on the path of every ask.
+        waiters = self._waiters
+        try:
+            waiters.remove(_right_to_set)
+        except ValueError:
+            raise queue.Full from None
+        self._result = (value, None)
+        if waiters:
+            _wake(waiters)
 
     def set_exception(self, exc_info: ExcInfo | None = None) -> None:
         """Set an exception, by default the one being handled; from any thread.
@@ -145,19 +187,17 @@ class TrioFuture(pykka.Future[T]):
     def set_get_hook(self, func: Callable[[float | None], T]) -> None:
         """Let `func(timeout)` produce the value, in the thread of the first reader.
 
-        An awaiting trio task runs it in a worker thread, since it may block.
+        A trio task that awaits it has it run in a worker thread, since it may block.
 
         Raises:
           queue.Full: the future was set before.
         """
-        with self._lock:
-            if self._result is not None:
-                raise queue.Full
-            if self._hook_lock is None:
-                self._hook_lock = threading.RLock()
-            super().set_get_hook(func)
-            waiters, self._waiters = self._waiters, None
-        _wake(waiters)
+        if self._result is not _BY_HOOK:
+            self._hook_lock = threading.RLock()
+            super().__init__()
+            self._get_hook = func
+            self._settle(_BY_HOOK)
+        self._get_hook = func
 
     @staticmethod
     def derived(compute: Callable[[float | None], R], *sources: pykka.Future[Any]) -> TrioFuture[R]:
@@ -166,7 +206,7 @@ class TrioFuture(pykka.Future[T]):
         `compute` may read `sources` and must not wait for anything else: it is called when
         all of them are done, with the time-out to pass on to their `get()`.
         """
-        future = TrioFuture[R]()
+        future: TrioFuture[R] = TrioFuture()
         future.set_get_hook(compute)
         future._sources = sources
         return future
@@ -208,11 +248,12 @@ class TrioFuture(pykka.Future[T]):
         return TrioFuture.derived(compute, self)
 
     def _settle(self, result: Result) -> None:
-        with self._lock:
-            if self._result is not None or self._get_hook is not None:
-                raise queue.Full
-            self._result = result
-            waiters, self._waiters = self._waiters, None
+        waiters = self._waiters
+        try:
+            waiters.remove(_right_to_set)
+        except ValueError:
+            raise queue.Full from None
+        self._result = result
         _wake(waiters)
 
     def _reveal(self) -> T:
@@ -228,21 +269,11 @@ class TrioFuture(pykka.Future[T]):
         # so that it does not grow by one reader's frames after another.
         raise exception.with_traceback(traceback)
 
-    def _enlist(self, waiter: Callable[[], object]) -> bool:
-        """Have `waiter` called when the future is set; false when it already is."""
-        with self._lock:
-            if self._result is not None or self._get_hook is not None:
-                return False
-            if self._waiters is None:
-                self._waiters = [waiter]
-            else:
-                self._waiters.append(waiter)
-            return True
-
     def _dismiss(self, waiter: Callable[[], object]) -> None:
-        with self._lock:
-            if self._waiters is not None and waiter in self._waiters:
-                self._waiters.remove(waiter)
+        if isinstance(waiter, TaskWaiter):
+            waiter.forget()
+        with suppress(ValueError):
+            self._waiters.remove(waiter)
 
     def _block(self, timeout: float | None) -> None:
         """Keep this thread until the future is set, or refuse to."""
@@ -254,47 +285,20 @@ class TrioFuture(pykka.Future[T]):
             )
         woken = threading.Lock()
         woken.acquire()
-        if not self._enlist(woken.release):
-            return
-        in_time = False
+        self._waiters.append(woken.release)
         try:
-            in_time = woken.acquire(
-                timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX)
-            )
+            if self._result is None:
+                woken.acquire(
+                    timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX)
+                )
         finally:
-            if not in_time:
-                self._dismiss(woken.release)
-        if not in_time and self._result is None:
-            raise _timed_out(timeout)
-
-    async def _park(self, timeout: float | None) -> None:
-        """Park this task until the future is set or `timeout` seconds passed."""
-        waiter = TaskWaiter()
-        if not self._enlist(waiter):
-            await trio.lowlevel.checkpoint()
-            return
-
-        def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
-            waiter.forget()
-            self._dismiss(waiter)
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        if timeout is None or timeout == math.inf:
-            await trio.lowlevel.wait_task_rescheduled(abort)
-            return
-        timeouts = Timeouts.of_this_run()
-        timeouts.add(waiter, timeout)
-        try:
-            await trio.lowlevel.wait_task_rescheduled(abort)
-        finally:
-            timeouts.discard(waiter, timeout)
-        if self._result is None and self._get_hook is None:
-            self._dismiss(waiter)
+            self._dismiss(woken.release)
+        if self._result is None:
             raise _timed_out(timeout)
 
     def _leaves(self) -> list[TrioFuture[Any]] | None:
         """Return the futures that this one is read from; None when a hook may block."""
-        if self._get_hook is None:
+        if self._result is not _BY_HOOK:
             return [self]
         if self._sources is None:
             return None
@@ -326,17 +330,20 @@ class TrioFuture(pykka.Future[T]):
         if leaves is None:
             get = functools.partial(self.get, timeout=timeout)
             return await trio.to_thread.run_sync(get, abandon_on_cancel=True)
-        await trio.lowlevel.checkpoint()
         deadline = math.inf if timeout is None else trio.current_time() + timeout
         for leaf in leaves:
-            if leaf._result is None:
-                await leaf._park(deadline - trio.current_time())
+            try:
+                await leaf.wait(timeout=deadline - trio.current_time())
+            except Exception:
+                if leaf._result is None:
+                    raise
         return self.get(timeout=0)
 
 
-def _wake(waiters: Iterable[Callable[[], object]] | None) -> None:
-    for waiter in waiters or ():
+def _wake(waiters: Waiters) -> None:
+    for waiter in list(waiters):  # a copy: others may take themselves out meanwhile
         waiter()
+    waiters.clear()
 
 
 def _timed_out(timeout: float | None) -> pykka.Timeout:

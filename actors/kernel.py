@@ -9,6 +9,7 @@ thread. What differs, and why, stands at `TrioActor`.
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar, Self
 
@@ -20,6 +21,7 @@ from .life import Life
 from .mailbox import LEN_MAX, Mailbox, MailboxFull
 from .reference import TrioActorRef, ask
 from .reply import LaterReply
+from .stop_flag import StopFlag
 from .system import (
     ActorSystem,
     SystemClosed,
@@ -53,7 +55,8 @@ class TrioActor(pykka.Actor):
     `start(..., system=system)` gives it a task in that system, `start(...)` in the default
     one, see `default_system`. `__init__` runs in the starter's thread; hooks and handlers
     run on the system's loop, may be `async`, and must not block. Messages are served one
-    at a time, also while an `async` handler waits.
+    at a time, also while an `async` handler waits. While the actor is idle, a plain
+    `on_receive` may run within the `await ask(...)` of a task of the same loop.
 
     What pykka leaves open, or does otherwise:
 
@@ -106,10 +109,12 @@ class TrioActor(pykka.Actor):
             raise
         return actor.actor_ref
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        assert isinstance(self.actor_inbox, Mailbox)
-        self.actor_inbox.len_max = self.mailbox_len_max
+    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
+        # The four fields of pykka's, spelled out: its event and a second ref would cost as
+        # much again as the rest.
+        self.actor_urn = uuid.uuid4().urn
+        self.actor_inbox = Mailbox(self.mailbox_len_max)
+        self.actor_stopped = StopFlag()
         self._actor_ref = TrioActorRef(self)
 
     @property

@@ -7,15 +7,16 @@ loop's token from another, and through the token once per burst.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 import pykka
 import trio
 from pykka._envelope import Envelope
 from pykka.messages import _ActorStop  # pyright: ignore[reportPrivateUsage]
+from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 
 LEN_MAX = 1_024
 
@@ -36,11 +37,22 @@ class Mailbox:
     by one each, and the message that stops the actor always fits.
     """
 
-    __slots__ = ("_parked", "_refuse", "_thread_id", "_token", "_waking", "len_max", "queue")
+    __slots__ = (
+        "_parked",
+        "_refuse",
+        "_thread_id",
+        "_token",
+        "_waking",
+        "len_max",
+        "queue",
+        "serve_at_once",
+    )
 
     def __init__(self, len_max: int = LEN_MAX) -> None:
         assert len_max >= 1
         self.len_max = len_max
+        # How its taker serves an ask without being woken; None when it has ended.
+        self.serve_at_once: Callable[[Any, pykka.Future[Any]], object] | None = None
         self.queue: deque[Envelope[Any]] = deque()
         self._parked: trio.lowlevel.Task | None = None
         self._token: trio.lowlevel.TrioToken | None = None
@@ -54,6 +66,10 @@ class Mailbox:
     def empty(self) -> bool:
         """Return whether nothing is queued."""
         return not self.queue
+
+    def idle_here(self) -> bool:
+        """Return whether the taker is parked in the calling thread's loop, with nothing to do."""
+        return self._parked is not None and not self.queue and get_ident() == self._thread_id
 
     def put(self, envelope: Envelope[Any], /) -> None:
         """Queue `envelope` behind the others and never wait; from any thread.
@@ -88,23 +104,32 @@ class Mailbox:
 
         A cancelled taker leaves every envelope where it is.
         """
-        if self.queue:
+        if not self.queue and self.arm():
+            await wait_task_rescheduled(self.disarm)
+        else:
             await trio.lowlevel.checkpoint()
-            return
+        while not self.queue and self.arm():  # woken for what was taken by then
+            await wait_task_rescheduled(self.disarm)
+
+    def arm(self) -> bool:
+        """Have the next put wake this task, which must then park; false if one came by now.
+
+        Armed first and looked second, while a put in another thread appends first and
+        looks second: one of the two sees the other.
+        """
         if self._token is None:
             self._token = trio.lowlevel.current_trio_token()
-            self._thread_id = threading.get_ident()
-        while True:
-            # Parked first, looked second, while a put in another thread appends first and
-            # looks second: one of the two sees the other.
-            self._parked = trio.lowlevel.current_task()
-            if self.queue:
-                self._parked = None
-                await trio.lowlevel.checkpoint()
-                return
-            await trio.lowlevel.wait_task_rescheduled(self._abort)
-            if self.queue:
-                return
+            self._thread_id = get_ident()
+        self._parked = current_task()
+        if self.queue:
+            self._parked = None
+            return False
+        return True
+
+    def disarm(self, _raise_cancel: object = None) -> Abort:
+        """Be woken by no put any more; the abort function of the parked task."""
+        self._parked = None
+        return Abort.SUCCEEDED
 
     def close(self, refuse: Callable[[Envelope[Any]], object]) -> None:
         """Give every envelope, queued or just being put, to `refuse`, and take no more.
@@ -112,6 +137,7 @@ class Mailbox:
         `refuse` may be called in the thread of a put that was under way.
         """
         self._refuse = refuse
+        self.serve_at_once = None
         self._drain(refuse)
 
     def _drain(self, refuse: Callable[[Envelope[Any]], object]) -> None:
@@ -122,12 +148,8 @@ class Mailbox:
                 return
             refuse(envelope)
 
-    def _abort(self, _raise_cancel: object) -> trio.lowlevel.Abort:
-        self._parked = None
-        return trio.lowlevel.Abort.SUCCEEDED
-
     def _wake(self) -> None:
-        if threading.get_ident() == self._thread_id:
+        if get_ident() == self._thread_id:
             self._unpark()
         elif not self._waking:
             self._waking = True
@@ -146,7 +168,7 @@ class Mailbox:
     def _unpark(self) -> None:
         task, self._parked = self._parked, None
         if task is not None:
-            trio.lowlevel.reschedule(task)
+            reschedule(task)
 
 
 def _refuse_after_the_loop(envelope: Envelope[Any]) -> None:

@@ -10,6 +10,7 @@ from pykka._envelope import Envelope
 from pykka.messages import _ActorStop  # pyright: ignore[reportPrivateUsage]
 
 from .future import TrioFuture, WouldBlockLoop
+from .mailbox import Mailbox
 from .reply import settle_exception
 
 A = TypeVar("A", bound=pykka.Actor)
@@ -57,7 +58,18 @@ class TrioActorRef(pykka.ActorRef[A]):
                 "ask() would keep a thread that runs a trio loop waiting; nothing was sent: "
                 "use `await ask(ref, message, timeout=...)` or pass block=False"
             )
-        future = TrioFuture[Any]()
+        future = self.send(message)
+        if block:
+            return future.get(timeout=timeout)
+        return future
+
+    def send(self, message: Any) -> TrioFuture[Any]:
+        """Do what `ask(message, block=False)` does, without its choice.
+
+        Raises:
+          MailboxFull: the message was not sent.
+        """
+        future: TrioFuture[Any] = TrioFuture()
         if self.actor_stopped.is_set():
             settle_exception(future, pykka.ActorDeadError(f"{self} not found"))
         else:
@@ -65,8 +77,6 @@ class TrioActorRef(pykka.ActorRef[A]):
                 self.actor_inbox.put(Envelope(message, future))
             except pykka.ActorDeadError as error:  # it ended since we looked
                 settle_exception(future, error)
-        if block:
-            return future.get(timeout=timeout)
         return future
 
     @overload
@@ -94,16 +104,14 @@ class TrioActorRef(pykka.ActorRef[A]):
                 "stop() would keep a thread that runs a trio loop waiting; nothing was sent: "
                 "pass block=False and await what it returns"
             )
-        asked = self.ask(_ActorStop(), block=False)
-
-        def was_alive(timeout: float | None) -> bool:
-            try:
-                asked.get(timeout=timeout)
-            except pykka.ActorDeadError:
-                return False
-            return True
-
-        stopped = TrioFuture.derived(was_alive, asked)
+        stopped: TrioFuture[bool] = TrioFuture()
+        try:
+            if self.actor_stopped.is_set():
+                stopped.set(value=False)
+            else:
+                self.actor_inbox.put(Envelope(_ActorStop(), stopped))
+        except pykka.ActorDeadError:  # it ended since we looked
+            stopped.set(value=False)
         return stopped.get(timeout=timeout) if block else stopped
 
 
@@ -121,4 +129,11 @@ async def ask(ref: pykka.ActorRef[Any], message: Any, *, timeout: float) -> Any:
     """
     if not isinstance(ref, TrioActorRef):
         raise TypeError(f"{ref!r} is not of a TrioActor: its reply cannot be awaited")
-    return await ref.ask(message, block=False).wait(timeout=timeout)
+    mailbox = ref.actor_inbox
+    if isinstance(mailbox, Mailbox) and mailbox.idle_here() and not isinstance(message, tuple):
+        serve = mailbox.serve_at_once
+        if serve is not None:
+            future: TrioFuture[Any] = TrioFuture()
+            serve(message, future)
+            return await future.wait(timeout=timeout)
+    return await ref.send(message).wait(timeout=timeout)
