@@ -126,14 +126,15 @@ def end(
 ) -> None:
     """Record what became of a request, and deliver what it carried if it completed.
 
-    The result is matched by its ordinal; one that comes for a request that was closed
-    already changes nothing (C22).
+    The result is matched by its ordinal. One that comes late, for a request that was
+    closed before it completed, is kept with that request and closes nothing (C22).
 
     Raises:
       OwnerLost: if the run is not `owner`'s.
     """
     run = runs.owned(txn, run_id, owner)
     if ordinal not in run.open_requests:
+        _note_late(txn, run, ordinal, outcome, now_ms)
         return
     log = runs.log(txn, run, now_ms)
     request = _close(txn, log, run, ordinal, outcome)
@@ -164,6 +165,32 @@ def _close(txn: Txn, log: Log, run: Run, ordinal: int, outcome: Outcome) -> Requ
         reason=outcome.reason,
     )
     return request
+
+
+def _note_late(txn: Txn, run: Run, ordinal: int, outcome: Outcome, now_ms: int) -> None:
+    if not 1 <= ordinal <= run.requests:
+        return
+    request = get(txn, run.run, ordinal)
+    if request.state is RequestState.COMPLETED or request.late is not None:
+        return
+    tokens = (request.input_tokens, request.output_tokens)
+    if tokens == (None, None):
+        tokens = (outcome.input_tokens, outcome.output_tokens)
+    put(
+        txn,
+        replace(request, late=outcome.state, input_tokens=tokens[0], output_tokens=tokens[1]),
+    )
+    log = runs.log(txn, run, now_ms)
+    log.append(
+        EventKind.REQUEST_ENDED,
+        run=run.run,
+        client_id=run.client_id,
+        request=ordinal,
+        state=str(outcome.state),
+        reason=outcome.reason,
+        late=True,
+    )
+    log.close()
 
 
 def settle(txn: Txn, log: Log, run: Run, outcome: Outcome) -> list[int]:

@@ -186,7 +186,8 @@ GOLDEN: list[tuple[str, Record]] = [
         ),
     ),
     (
-        "9d09 a27231 02 a167 c401aa 01 9101 07 ab696e746572727570746564 08 a164 05 06",
+        "9e09 a27231 02 a167 c401aa 01 9101 07 ab696e746572727570746564 08 a164 05 06 "
+        "a9636f6d706c65746564",
         Request(
             run=R1,
             ordinal=2,
@@ -200,6 +201,7 @@ GOLDEN: list[tuple[str, Record]] = [
             reason="d",
             input_tokens=5,
             output_tokens=6,
+            late=RequestState.COMPLETED,
         ),
     ),
     (
@@ -360,5 +362,5 @@ def test_usage_that_was_not_observed_is_stored_as_nothing_and_not_as_zero() -> N
         )
         for tokens in (None, 0)
     )
-    assert encode(unobserved).endswith(b"\xc0\xc0")
-    assert encode(none_used).endswith(b"\x00\x00")
+    assert encode(unobserved).endswith(b"\xc0\xc0\xc0")
+    assert encode(none_used).endswith(b"\x00\x00\xc0")
