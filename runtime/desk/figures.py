@@ -85,8 +85,9 @@ class PairFigures(msgspec.Struct, frozen=True, kw_only=True):
     right: str
     first_date: date
     last_date: date
-    first_line: int
-    last_line: int
+    left_lines: tuple[int, int]
+    """The first and last line of the left series' values."""
+    right_lines: tuple[int, int]
     returns: int
     correlation: Figure
 
@@ -157,15 +158,14 @@ def pair_figures(
     if not both:
         return None
     first, last = both[0].start, both[-1].end
-    lines = [p.line for p in (*left_points, *right_points) if first <= p.day <= last]
     values = [point.value for point in (*left_points, *right_points)]
     return PairFigures(
         left=left,
         right=right,
         first_date=first,
         last_date=last,
-        first_line=min(lines),
-        last_line=max(lines),
+        left_lines=_lines(left_points, first, last),
+        right_lines=_lines(right_points, first, last),
         returns=len(both),
         correlation=Figure(None, "a value is not positive")
         if not _all_positive(values)
@@ -240,6 +240,11 @@ def observed_frequency(points: Sequence[Point], series: Series) -> Frequency:
             fitting = sum(low <= gap <= high for gap in gaps)
             return band if fitting >= _REGULAR_SHARE * len(gaps) else "irregular"
     return "irregular"
+
+
+def _lines(points: Sequence[Point], first: date, last: date) -> tuple[int, int]:
+    lines = [point.line for point in points if first <= point.day <= last]
+    return min(lines), max(lines)
 
 
 def _correlation(left: Sequence[float], right: Sequence[float]) -> Figure:

@@ -29,7 +29,8 @@ def _names(material: Material) -> Iterator[str]:
     if unresolved and material.brief.wants_figures:
         if not material.chosen.columns:
             yield say(language, "gap_no_figures")
-        for table in material.tables[:3]:
+        used = {column.path for column in material.chosen.columns}
+        for table in [t for t in material.tables if t.path in used or not used][:3]:
             names = ", ".join(table.columns[:12])
             place = cite(table.path, table.header_line)
             yield say(language, "gap_columns", names=names, cite=place)

@@ -115,7 +115,8 @@ class FolderIndex:
           IndexUnavailable: if another process held the index longer than
             `BUSY_WAIT_SECONDS`, or its file cannot be written.
         """
-        terms = tuple(dict.fromkeys(term.strip() for term in terms if term.strip()))
+        clean = (term.encode(errors="replace").decode().replace("\0", " ").strip() for term in terms)
+        terms = tuple(dict.fromkeys(filter(None, clean)))
         inode = self._inode()
         try:
             return self._search(terms, limit)

@@ -226,11 +226,12 @@ def window_of(brief: Brief, chosen: Chosen, tables: Sequence[TableListed]) -> Wi
 def tabulation(chosen: Chosen, window: Window) -> Wanted:
     """Return the call that computes the figures of the chosen columns over a window."""
     path = chosen.columns[0].path
+    one_file = all(column.path == path for column in chosen.columns)
     return Wanted(
         "tabulate",
         {
             "path": path,
-            "columns": [c.name if c.path == path else f"{c.path}:{c.name}" for c in chosen.columns],
+            "columns": [c.name if one_file else f"{c.path}:{c.name}" for c in chosen.columns],
             "first_date": window.first.isoformat(),
             "last_date": window.last.isoformat(),
         },

@@ -78,8 +78,8 @@ def _split(piece: str) -> list[str]:
 
 
 def _is_stop_word(word: str) -> bool:
-    if word.isascii() and len(word) == 1 and not word.isdigit():
-        return True
+    if len(word) == 1 and not word.isdigit():
+        return True  # one letter, or what a function word has left over of a Chinese run
     # "IT" and "US" are names where the person wrote them in capitals.
     return word.lower() in ENGLISH_STOP_WORDS and not (word.isupper() and len(word) > 1)
 

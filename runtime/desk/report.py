@@ -58,7 +58,8 @@ def _figures(material: Material) -> Iterator[str]:
     yield from _years(material)
     yield from ("", f"## {say(language, 'method')}", "")
     for name in material.brief.figures:
-        yield f"- {say(language, f'formula_{name}')}"
+        if name != "correlation" or found.pairs:
+            yield f"- {say(language, f'formula_{name}')}"
     yield f"- {say(language, 'formula_first')}"
 
 
@@ -150,9 +151,11 @@ def _pairs(material: Material) -> Iterator[str]:
         figures = pair.figures
         if figures is None:
             continue
-        # The lines of two files are two citations; of one file, one range.
-        paths = dict.fromkeys((pair.left_path, pair.right_path))
-        place = ", ".join(cite(path, figures.first_line, figures.last_line) for path in paths)
+        places = (
+            cite(pair.left_path, *figures.left_lines),
+            cite(pair.right_path, *figures.right_lines),
+        )
+        place = ", ".join(dict.fromkeys(places))
         left, right = material.shown(pair.left), material.shown(pair.right)
         if figures.correlation.value is None:
             title = f"{say(language, 'correlation_name')} {left}, {right}"
@@ -251,7 +254,8 @@ def quote(excerpt: Excerpt) -> str:
     read = excerpt.lines
     text, last = read.text, read.last_line
     if len(text) > _EXCERPT_CHARACTERS:
-        text = text[:_EXCERPT_CHARACTERS]
+        cut = text.rfind("\n", 0, _EXCERPT_CHARACTERS)
+        text = text[: cut if cut > 0 else _EXCERPT_CHARACTERS]
         last = read.first_line + text.count("\n")
         text += " …"
     head = f"**{excerpt.heading}** " if excerpt.heading else ""
