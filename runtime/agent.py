@@ -37,6 +37,7 @@ from ..store.limits import Limits
 from ..store.records import Depth, EffectState, Repeat, Request, RequestState
 from ..store.revisions import Words as Revision
 from . import validation
+from .gateways.pairing import paired
 from .gateways.protocol import Gateway, GatewayFailed, ModelInput, Reply
 
 S = TypeVar("S")
@@ -110,7 +111,7 @@ class Turn:
         """Record a request that carries all that is saved; build it again until it does."""
         while True:
             self.revisions = self._actor.revisions()
-            model_input = build(self.revisions)
+            model_input = paired(build(self.revisions))
             _must_carry(model_input, self.revisions)
             data = _json.encode(model_input)
             validation.fits("model_input", len(data), self._limits.input_bytes_max)
