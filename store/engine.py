@@ -23,6 +23,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from itertools import islice
 from typing import Final, Protocol, TypeVar
 
 import msgspec
@@ -195,61 +196,55 @@ class Overlay:
     wrote it and not the batch that it shares.
     """
 
-    __slots__ = ("_base", "_fresh", "_keys", "_writes")
+    __slots__ = ("_get", "_keys", "_scan", "_writes")
 
     def __init__(self, base: ReadTxn) -> None:
-        self._base = base
+        self._get = base.get
+        self._scan = base.scan
         self._writes: dict[bytes, bytes | None] = {}
-        # The written keys in order, for scans; `_fresh` are those not yet put in order,
-        # because most transactions never scan over what they wrote.
+        # The written keys in order, made when a scan needs them, which is seldom. Those not
+        # in it yet are the last ones of `_writes`: a dict keeps the order of insertion.
         self._keys: list[bytes] = []
-        self._fresh: list[bytes] = []
 
     def get(self, key: bytes) -> bytes | None:
         """Return what this transaction wrote at `key`, or else what stands below."""
         if key in self._writes:
             return self._writes[key]
-        return self._base.get(key)
+        return self._get(key)
 
     def put(self, key: bytes, value: bytes) -> None:
         """Set `key`, visible to this overlay only.
 
         Raises:
-          TypeError: if `value` is not bytes.
           ValueError: if `key` is not one that the store may hold.
+          TypeError: if either is not bytes.
         """
-        if type(value) is not bytes:
+        if key < KEY_FIRST or len(key) > KEY_BYTES_MAX:
+            raise ValueError(f"not a key of the store: {key!r}")
+        if value.__class__ is not bytes:
             raise TypeError(f"a value is bytes, not {type(value).__name__}")
-        self._set(key, value)
+        self._writes[key] = value
 
     def delete(self, key: bytes) -> None:
-        """Remove `key`, visible to this overlay only."""
-        self._set(key, None)
-
-    def _set(self, key: bytes, value: bytes | None) -> None:
-        if key not in self._writes:
-            if not (key >= KEY_FIRST and len(key) <= KEY_BYTES_MAX):
-                raise ValueError(f"not a key of the store: {key!r}")
-            self._fresh.append(key)
-        self._writes[key] = value
+        """Remove `key`, visible to this overlay only. Raises as `put`."""
+        if key < KEY_FIRST or len(key) > KEY_BYTES_MAX:
+            raise ValueError(f"not a key of the store: {key!r}")
+        self._writes[key] = None
 
     def absorb(self, upper: Overlay) -> None:
         """Take over the writes of an overlay that lies on this one."""
-        mine = self._writes
-        self._fresh += [key for key in upper._writes if key not in mine]
-        mine.update(upper._writes)
+        self._writes.update(upper._writes)
 
     def scan(
         self, start: bytes, stop: bytes, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         """Merge the held-back writes into what stands below."""
-        below = self._base.scan(start, stop, reverse=reverse)
+        below = self._scan(start, stop, reverse=reverse)
         if not self._writes:
             return below
         keys = self._ordered()
         low = bisect_left(keys, start)
-        high = bisect_left(keys, stop, low) if start < stop else low
-        mine = keys[low:high]
+        mine = keys[low : bisect_left(keys, stop, low)] if start < stop else []
         if not mine:
             return below
         if reverse:
@@ -257,14 +252,15 @@ class Overlay:
         return self._merge(mine, below, reverse=reverse)
 
     def _ordered(self) -> list[bytes]:
-        if len(self._fresh) * 8 < len(self._keys):
-            for key in self._fresh:
-                insort(self._keys, key)
-        else:
-            self._keys += self._fresh
-            self._keys.sort()
-        self._fresh.clear()
-        return self._keys
+        keys = self._keys
+        fresh = list(islice(self._writes, len(keys), None))
+        if len(fresh) * 8 < len(keys):
+            for key in fresh:
+                insort(keys, key)
+        elif fresh:
+            keys += fresh
+            keys.sort()
+        return keys
 
     def _merge(
         self, mine: list[bytes], below: Iterator[tuple[bytes, bytes]], *, reverse: bool
@@ -290,8 +286,7 @@ class Overlay:
 
     def writes(self) -> list[tuple[bytes, bytes | None]]:
         """Return each `(key, value)` in key order; a value of None is a removal."""
-        writes = self._writes
-        return [(key, writes[key]) for key in self._ordered()]
+        return sorted(self._writes.items())
 
     @property
     def empty(self) -> bool:

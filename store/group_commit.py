@@ -25,19 +25,21 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import Final, Protocol
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
 
 import trio
 
 from .engine import OutcomeInDoubt, StoreClosed
+from .write_lock import WriteLock
 from .write_queue import Write, WriteQueue
 
 BATCH_MAX: Final = 1_024
 """Transactions in one batch: bounds the time that a batch holds the lock."""
 
-BUSY_PASSES_MAX: Final = 8
-BUSY_WAIT_S: Final = 0.000_5
-"""A busy loop hands over after so many passes or so much time, whichever comes first."""
+BUSY_PASSES_MAX: Final = 3
+"""Passes that a busy loop gets to add to a batch: an ask and its answer take two."""
 
 GIL_YIELD_S: Final = 0.000_03
 """The GIL hook's sleep; the kernel's timer slack makes about 80 us of it."""
@@ -45,45 +47,25 @@ GIL_YIELD_S: Final = 0.000_03
 log = logging.getLogger(__name__)
 
 
-class Committer(Protocol):
-    """What the writer thread does with a batch. Called in that thread alone."""
-
-    def try_lock(self) -> bool:
-        """Take the lock between processes if it is free."""
-        ...
-
-    def lock(self) -> None:
-        """Take the lock between processes, however long that takes."""
-        ...
-
-    def unlock(self) -> None:
-        """Give the lock back."""
-        ...
-
-    def commit(self, batch: list[Write]) -> bool:
-        """Run `batch`, give each write its outcome, return True if anything was stored."""
-        ...
-
-    def retire(self) -> None:
-        """Let go of the lock for good: the thread ends."""
-        ...
-
-
 class GroupCommit(trio.abc.Instrument):
     """The loop's side and the thread's side of handing batches over.
 
-    Made, used and closed in one trio loop.
+    Made, used and closed in one trio loop. `commit` runs a batch in the writer thread,
+    under `lock`: it gives each write its outcome and returns True if anything was stored.
+    The thread closes `lock` when it ends.
     """
 
-    def __init__(self, committer: Committer, queue: WriteQueue) -> None:
-        self._committer = committer
+    def __init__(
+        self, lock: WriteLock, commit: Callable[[list[Write]], bool], queue: WriteQueue
+    ) -> None:
+        self._lock = lock
+        self._commit = commit
         self._queue = queue
         self._in_flight = False
         self._blocked = False  # the thread waits for another process
         self._closed = False
         self._idle = trio.Event()
         self._passes = 0
-        self._waiting_since = 0.0
         self._go = threading.Lock()
         self._go.acquire()
         trio.lowlevel.add_instrument(self)
@@ -118,18 +100,12 @@ class GroupCommit(trio.abc.Instrument):
             if timeout <= 0 and not self._blocked:
                 time.sleep(GIL_YIELD_S)
         elif self._queue:
-            if timeout <= 0 and not self._waited_enough():
+            if timeout <= 0 and self._passes < BUSY_PASSES_MAX:
+                self._passes += 1
                 return
             self._passes = 0
             self._in_flight = True
             self._go.release()
-
-    def _waited_enough(self) -> bool:
-        now = time.perf_counter()
-        if self._passes == 0:
-            self._waiting_since = now
-        self._passes += 1
-        return self._passes > BUSY_PASSES_MAX or now - self._waiting_since >= BUSY_WAIT_S
 
     def _finish(self, batch: list[Write], stored: bool) -> None:
         self._in_flight = False
@@ -139,37 +115,42 @@ class GroupCommit(trio.abc.Instrument):
 
     def _serve(self) -> None:
         """Run batches until closed. The writer thread."""
+        batch: list[Write] = []
         try:
             while True:
                 self._go.acquire()
                 if self._closed:
                     return
-                batch, stored = self._turn()
+                batch = []
+                stored = self._turn(batch)
                 self._queue.token.run_sync_soon(self._finish, batch, stored)
                 if self._closed:
                     return
         except trio.RunFinishedError:
             pass  # the loop ended without closing the engine: nobody is left to tell
-        finally:
-            self._committer.retire()
-
-    def _turn(self) -> tuple[list[Write], bool]:
-        batch: list[Write] = []
-        try:
-            if not self._committer.try_lock():
-                self._blocked = True
-                self._committer.lock()
-                self._blocked = False
-            try:
-                batch = self._queue.claim(BATCH_MAX)
-                return batch, bool(batch) and self._committer.commit(batch)
-            finally:
-                self._committer.unlock()
         except BaseException as error:
-            # A bug of ours, or the lock file failed. Whatever waits must be told.
+            # A bug of ours, or the lock file failed. Nobody may wait for this thread.
+            with suppress(trio.RunFinishedError):
+                self._queue.token.run_sync_soon(self._died, batch, error)
+            raise
+        finally:
+            self._lock.close()
+
+    def _turn(self, batch: list[Write]) -> bool:
+        """Wait for the lock file, then move what waits into `batch` and commit it."""
+        if not self._lock.try_lock():
+            self._blocked = True
+            self._lock.lock()
             self._blocked = False
-            log.exception("the writer thread failed")
-            batch = batch or self._queue.claim(BATCH_MAX)
-            for write in batch:
-                write.fail(OutcomeInDoubt("the writer thread failed"), error)
-            return batch, False
+        try:
+            batch += self._queue.claim(BATCH_MAX)
+            return bool(batch) and self._commit(batch)
+        finally:
+            self._lock.unlock()
+
+    def _died(self, batch: list[Write], error: BaseException) -> None:
+        why = OutcomeInDoubt("the writer thread died; open the store again")
+        for write in batch:
+            write.fail(OutcomeInDoubt(*why.args), error)
+        self._queue.close(why)
+        self._finish(batch, stored=False)

@@ -10,23 +10,17 @@ What is assumed of LMDB and of the disk stands in FORMAT.md.
 from __future__ import annotations
 
 import errno
-import os
-import time
-import weakref
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from functools import partial
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Final, TypeVar
+from typing import Final
 
 import lmdb
-import msgspec
 import trio
 
 from .engine import (
     KEY_FIRST,
-    Done,
     OutcomeInDoubt,
     Overlay,
     Statistics,
@@ -36,15 +30,12 @@ from .engine import (
     StoreFull,
     StoreReadOnly,
     StoreUnusable,
-    Transaction,
 )
 from .group_commit import GroupCommit
 from .map_gate import MapGate
-from .store_format import FORMAT_KEY, Migration, decode_format, encode_format, steps_to_format
+from .store_format import FORMAT_KEY, Migration, bring_to_format
 from .write_lock import WriteLock, open_lock
-from .write_queue import Write, WriteQueue, run_transactions
-
-T = TypeVar("T")
+from .write_queue import QueuedEngine, Write, run_transactions
 
 DATA_FILE: Final = "data.mdb"
 
@@ -55,38 +46,27 @@ READERS_MAX: Final = 512
 REMAP_WAIT_S: Final = 5.0
 """How long a change of the map waits for open snapshots to be closed."""
 
-LOCK_WAIT_S: Final = 5.0
-"""How long opening waits for the write lock, if it has a format to write."""
-
 SETTLED_KEY: Final = b"\0settled"
 
 FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 READ_ONLY: Final = frozenset((errno.EROFS, errno.EACCES, errno.EPERM))
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How an environment is opened. Sizes in bytes."""
-
-    folder: Path
-    map_bytes: int
-    map_bytes_max: int
-    readers_max: int
-    read_only: bool
+Opener = Callable[[], lmdb.Environment]
 
 
-Opener = Callable[[Settings], lmdb.Environment]
-
-
-def open_environment(settings: Settings) -> lmdb.Environment:
-    """Open the LMDB files in the folder, durable and with LMDB's checks on."""
+def open_environment(
+    folder: Path, *, map_bytes: int, readers_max: int, read_only: bool
+) -> lmdb.Environment:
+    """Open the LMDB files in `folder`, durable and with LMDB's own checks on."""
     return lmdb.Environment(
-        str(settings.folder),
-        map_size=settings.map_bytes,
-        readonly=settings.read_only,
-        create=not settings.read_only,
+        str(folder),
+        map_size=map_bytes,
+        readonly=read_only,
+        create=not read_only,
         mode=0o600,
-        max_readers=settings.readers_max,
-        max_spare_txns=1,  # keeps a reader's slot between snapshots; py-lmdb keeps one at most
+        max_readers=readers_max,
+        max_spare_txns=1,  # a snapshot leaves its reader's slot to the next one
         meminit=False,
     )
 
@@ -130,16 +110,11 @@ class Snapshot:
 class _Base:
     """What the overlays of a batch lie on: an LMDB write transaction, read only."""
 
-    __slots__ = ("_txn",)
+    __slots__ = ("_txn", "get")
 
     def __init__(self, txn: lmdb.Transaction[bytes]) -> None:
         self._txn = txn
-
-    def get(self, key: bytes) -> bytes | None:
-        try:
-            return self._txn.get(key)
-        except lmdb.Error as error:
-            raise _unreadable(error) from error
+        self.get = txn.get  # no frame of ours between
 
     def scan(
         self, start: bytes, stop: bytes, *, reverse: bool = False
@@ -174,6 +149,13 @@ def _unreadable(error: lmdb.Error) -> StoreError | ValueError:
     return StoreFailed(f"the store could not be read: {error}")
 
 
+def _own_fault(error: Exception) -> Exception | None:
+    """Return what a transaction ends as by `error`, or None if the store is to blame."""
+    if isinstance(error, lmdb.BadValsizeError):
+        return _unreadable(error)
+    return None if isinstance(error, lmdb.Error | StoreError) else error
+
+
 def _code(error: lmdb.Error) -> int:
     if isinstance(error, lmdb.DiskError):
         return errno.ENOSPC
@@ -194,17 +176,16 @@ class _Database:
     """The environment, its map and its lock; runs batches in the writer thread."""
 
     def __init__(
-        self, settings: Settings, opener: Opener, lock: WriteLock | None, env: lmdb.Environment
+        self, env: lmdb.Environment, opener: Opener, map_bytes_max: int, lock: WriteLock | None
     ) -> None:
-        self._settings = settings
-        self._opener = opener
-        self._lock = lock
         self._env = env
+        self._opener = opener
+        self._map_bytes_max = map_bytes_max
+        self.lock = lock  # None if it is read only
         self._in_doubt = False  # latched: what is on disk is not known
         self.gate = MapGate()
         self.map_bytes: int = env.info()["map_size"]
         self.failed_commits = 0
-        _live.add(self)
 
     def begin_read(self) -> tuple[int, lmdb.Transaction[bytes]]:
         """Begin a snapshot on the calling thread; give the first value back to the gate."""
@@ -234,32 +215,12 @@ class _Database:
         """Change the size of the map; 0 means to what another process has made it."""
         with self.gate.alone(REMAP_WAIT_S) as alone:
             if not alone:
-                raise StoreFull(
-                    f"{why}, but the map can't be changed while a snapshot is open: one was "
-                    f"for {REMAP_WAIT_S:g} s, or is in this thread"
+                raise StoreFailed(
+                    f"{why}, and the map can't be changed while a snapshot is open: one stayed "
+                    f"open for {REMAP_WAIT_S:g} s, or is open in this very thread"
                 )
             self._env.set_mapsize(map_bytes)
             self.map_bytes = self._env.info()["map_size"]
-
-    def try_lock(self) -> bool:
-        """Take the lock file if it is free."""
-        assert self._lock is not None
-        return self._lock.try_lock()
-
-    def lock(self) -> None:
-        """Take the lock file, however long its holder keeps it."""
-        assert self._lock is not None
-        self._lock.lock()
-
-    def unlock(self) -> None:
-        """Give the lock file back."""
-        assert self._lock is not None
-        self._lock.unlock()
-
-    def retire(self) -> None:
-        """Close the lock file; the last thing that the writer thread does."""
-        assert self._lock is not None
-        self._lock.close()
 
     def commit(self, batch: list[Write]) -> bool:
         """Run `batch` as one LMDB transaction; as several if it is too large for one.
@@ -297,7 +258,7 @@ class _Database:
             except lmdb.MapResizedError:
                 self._remap(0, "another process has grown the store")
             except lmdb.MapFullError as error:
-                limit = self._settings.map_bytes_max
+                limit = self._map_bytes_max
                 if self.map_bytes >= limit:
                     raise StoreFull(f"the map has its largest size, {limit} bytes") from error
                 self._remap(min(self.map_bytes * 2, limit), "the map is full")
@@ -309,7 +270,7 @@ class _Database:
         with self._inside():
             txn = self._env.begin(write=True)
             try:
-                writes = run_transactions(batch, _Base(txn))
+                writes = run_transactions(batch, _Base(txn), _own_fault)
                 if not writes:
                     txn.abort()
                     return False
@@ -373,7 +334,7 @@ class _Database:
             if not alone:
                 raise StoreFailed("a snapshot was open for too long")
             self._env.close()
-            self._env = self._opener(self._settings)
+            self._env = self._opener()
             self.map_bytes = self._env.info()["map_size"]
 
     def _settle(self, number: int) -> None:
@@ -396,27 +357,8 @@ class _Database:
 
     def _close_files(self) -> None:
         self._env.close()
-        if self._lock is not None:
-            self._lock.forget()
-
-    def forked(self) -> None:
-        """Refuse everything in a forked child: LMDB's files belong to the parent."""
-        self.gate = MapGate()  # another thread may have held its mutex at the fork
-        self.gate.close(
-            StoreClosed("this process was forked while the store was open; open it in a new one"),
-            lambda: None,
-        )
-
-
-_live: weakref.WeakSet[_Database] = weakref.WeakSet()
-
-
-def _after_fork_in_child() -> None:
-    for database in _live:
-        database.forked()
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)
+        if self.lock is not None:
+            self.lock.forget()
 
 
 def _apply(writes: list[tuple[bytes, bytes | None]], txn: lmdb.Transaction[bytes]) -> None:
@@ -428,23 +370,17 @@ def _apply(writes: list[tuple[bytes, bytes | None]], txn: lmdb.Transaction[bytes
     txn.cursor().putmulti(puts)
 
 
-class LmdbEngine:
+class LmdbEngine(QueuedEngine):
     """An `Engine` on one folder. Made by `open_lmdb_engine`."""
 
-    def __init__(self, database: _Database, *, read_only: bool) -> None:
+    def __init__(self, database: _Database) -> None:
+        super().__init__()
         self._database = database
-        self._queue = WriteQueue()
-        self._group = None if read_only else GroupCommit(database, self._queue)
-        if read_only:
+        self._group: GroupCommit | None = None
+        if database.lock is None:
             self._queue.close(StoreReadOnly("the store was opened to be read only"))
-
-    async def write(self, transaction: Transaction[T], *, deadline: float) -> T:
-        """See `Engine.write`."""
-        return await self._queue.write(transaction, deadline=deadline)
-
-    def enqueue(self, transaction: Transaction[T], *, deadline: float, done: Done[T]) -> None:
-        """See `Engine.enqueue`."""
-        self._queue.enqueue(transaction, deadline=deadline, done=done)
+        else:
+            self._group = GroupCommit(database.lock, database.commit, self._queue)
 
     def read(self) -> Snapshot:
         """See `Engine.read`.
@@ -457,10 +393,6 @@ class LmdbEngine:
           StoreFailed: if LMDB has no reader's slot left, or can't be read.
         """
         return Snapshot(self._database)
-
-    def on_commit(self, callback: Callable[[], None]) -> None:
-        """See `Engine.on_commit`."""
-        self._queue.on_commit(callback)
 
     def statistics(self) -> Statistics:
         """See `Engine.statistics`."""
@@ -485,126 +417,84 @@ async def open_lmdb_engine(
     map_bytes_max: int = MAP_BYTES_MAX,
     readers_max: int = READERS_MAX,
     read_only: bool = False,
-    opener: Opener = open_environment,
+    opened: Callable[[lmdb.Environment], lmdb.Environment] = lambda env: env,
 ) -> AsyncGenerator[LmdbEngine]:
     """Open the store in the folder `path`, creating it, for the time of the block.
 
     `migrations[n]` turns a store of format version n into one of n + 1; all that are
     needed run in one transaction. `readers_max` bounds the snapshots open at a time, of
-    all processes together; the process that creates LMDB's lock file decides it.
+    all processes together; the process that creates LMDB's lock file decides it. Tests
+    put a disk that fails beneath the engine with `opened`.
 
     Raises:
       StoreUnusable: if `path` can't be opened as a store; the sentence says why.
     """
     assert 0 < map_bytes <= map_bytes_max
-    settings = Settings(
-        folder=path,
-        map_bytes=map_bytes,
-        map_bytes_max=map_bytes_max,
-        readers_max=readers_max,
-        read_only=read_only,
-    )
-    database = await trio.to_thread.run_sync(
-        partial(_open, settings, opener, format_version, migrations)
-    )
-    engine = LmdbEngine(database, read_only=read_only)
+
+    def opener() -> lmdb.Environment:
+        return opened(
+            open_environment(
+                path, map_bytes=map_bytes, readers_max=readers_max, read_only=read_only
+            )
+        )
+
+    def open_database() -> _Database:
+        with ExitStack() as undo:
+            lock = None if read_only else open_lock(path)
+            if lock is not None:
+                undo.callback(lock.forget)
+                undo.callback(lock.close)
+            elif not (path / DATA_FILE).exists():
+                raise StoreUnusable(f"{path} holds no store, and read only none is created")
+            try:
+                env = opener()
+                undo.callback(env.close)
+                bring_to_format(_Formatted(env, path), lock, format_version, migrations)
+            except lmdb.Error as error:
+                raise StoreUnusable(_why_unusable(path, error)) from error
+            undo.pop_all()
+        return _Database(env, opener, map_bytes_max, lock)
+
+    database = await trio.to_thread.run_sync(open_database)
+    engine = LmdbEngine(database)
     try:
         yield engine
     finally:
         await engine.aclose()
 
 
-def _open(
-    settings: Settings,
-    opener: Opener,
-    format_version: int,
-    migrations: Mapping[int, Migration],
-) -> _Database:
-    folder = settings.folder
-    lock = None
-    if not settings.read_only:
-        lock = open_lock(folder)
-    elif not (folder / DATA_FILE).exists():
-        raise StoreUnusable(f"{folder} holds no store, and none is created to be read only")
-    try:
-        env = opener(settings)
-        try:
-            _check_format(env, lock, folder, format_version, migrations)
-        except BaseException:
-            env.close()
-            raise
-    except BaseException as error:
-        if lock is not None:
-            lock.forget()
-            lock.close()
-        if isinstance(error, lmdb.Error):
-            raise StoreUnusable(_why_unusable(folder, error)) from error
-        raise
-    return _Database(settings, opener, lock, env)
-
-
 def _why_unusable(folder: Path, error: lmdb.Error) -> str:
-    data = folder / DATA_FILE
     if "already open" in str(error):
         return f"{folder} is open in this process already, or was when it was forked"
     if isinstance(error, lmdb.InvalidError | lmdb.VersionMismatchError | lmdb.CorruptedError):
-        return f"{data} is not a store or is damaged ({error}): restore it from a backup"
+        return f"{folder / DATA_FILE} is no store or is damaged ({error}): restore a backup"
     if _code(error) in READ_ONLY:
-        return f"{folder} can't be opened for writing: {error}"
-    if _code(error) in FULL:
-        return f"{folder} can't be created: the disk is full"
+        return f"{folder} can't be written to: {error}"
     return f"{folder} can't be opened as a store: {error}"
 
 
-def _check_format(
-    env: lmdb.Environment,
-    lock: WriteLock | None,
-    folder: Path,
-    wanted: int,
-    migrations: Mapping[int, Migration],
-) -> None:
-    """Create, accept, migrate or refuse what is in the folder."""
-    found = _format_of(env, folder)
-    if found == wanted:
-        return
-    if lock is None:
-        raise StoreUnusable(
-            f"{folder} has format {found}, and read only no other than {wanted} can be opened"
-        )
-    until = time.monotonic() + LOCK_WAIT_S
-    while not lock.try_lock():
-        if time.monotonic() > until:
-            raise StoreUnusable(
-                f"{folder} has to be written to before it can be used, but another process "
-                f"has held its write lock for {LOCK_WAIT_S:g} s"
-            )
-        time.sleep(0.01)
-    try:
-        found = _format_of(env, folder)  # again: another process may have been quicker
-        steps = steps_to_format(found, wanted, migrations, folder=folder)
-        if found != wanted:
-            _write_format(env, wanted, steps)
-    finally:
-        lock.unlock()
+class _Formatted:
+    """The format record of an environment, as `bring_to_format` wants it."""
 
+    def __init__(self, env: lmdb.Environment, folder: Path) -> None:
+        self._env = env
+        self.folder = folder
 
-def _format_of(env: lmdb.Environment, folder: Path) -> int | None:
-    txn = env.begin()
-    record = txn.get(FORMAT_KEY)
-    entries = txn.stat()["entries"]
-    txn.abort()
-    return decode_format(record, empty=entries == 0, folder=folder)
-
-
-def _write_format(env: lmdb.Environment, wanted: int, steps: list[Migration]) -> None:
-    txn = env.begin(write=True)
-    try:
-        overlay = Overlay(_Base(txn))
-        for step in steps:
-            step(overlay)
-        _apply(overlay.writes(), txn)
-        txn.put(FORMAT_KEY, encode_format(wanted))
-    except BaseException:
+    def record(self) -> tuple[bytes | None, bool]:
+        txn = self._env.begin()
+        found = txn.get(FORMAT_KEY), txn.stat()["entries"] == 0
         txn.abort()
-        raise
-    txn.commit()
+        return found
+
+    def rewrite(self, record: bytes, steps: list[Migration]) -> None:
+        txn = self._env.begin(write=True)
+        try:
+            overlay = Overlay(_Base(txn))
+            for step in steps:
+                step(overlay)
+            _apply(overlay.writes(), txn)
+            txn.put(FORMAT_KEY, record)
+        except BaseException:
+            txn.abort()
+            raise
+        txn.commit()

@@ -8,26 +8,42 @@ only for the moment of the change.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from threading import get_ident
 from time import monotonic
+from weakref import WeakSet
 
-from .engine import StoreError
+from .engine import StoreClosed, StoreError
+
+_gates: WeakSet[MapGate] = WeakSet()
 
 
 class MapGate:
     """Counts open transactions by thread. From any thread."""
 
-    __slots__ = ("_changed", "_changing", "_closed", "_mutex", "_open", "_when_empty")
+    __slots__ = (
+        "__weakref__",
+        "_changed",
+        "_changing",
+        "_closed",
+        "_mutex",
+        "_open",
+        "_when_empty",
+    )
 
     def __init__(self) -> None:
+        self._renew()
+        self._closed: StoreError | None = None
+        _gates.add(self)
+
+    def _renew(self) -> None:
         self._mutex = threading.Lock()
         self._changed = threading.Condition(self._mutex)
         self._open: dict[int, int] = {}
         self._changing = False
-        self._closed: StoreError | None = None
         self._when_empty: Callable[[], None] | None = None
 
     def enter(self) -> int:
@@ -92,3 +108,19 @@ class MapGate:
                 self._when_empty = when_empty
                 return
         when_empty()
+
+    def shut_after_fork(self) -> None:
+        """Let nobody in: LMDB's files and its reader's slots belong to the parent."""
+        self._renew()  # a thread that is not here any more may have held the mutex
+        self._closed = StoreClosed(
+            "the store was open when this process was forked, and can't be used in the child; "
+            "start the process anew instead (multiprocessing: 'spawn')"
+        )
+
+
+def _after_fork_in_child() -> None:
+    for gate in _gates:
+        gate.shut_after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -8,9 +8,9 @@ what was not committed is gone, and the next engine opens on what was.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import trio
 
@@ -21,7 +21,7 @@ from .engine import (
     StoreError,
     Transaction,
 )
-from .write_queue import Write, WriteQueue, run_transactions
+from .write_queue import QueuedEngine, Write, run_transactions
 
 T = TypeVar("T")
 
@@ -110,6 +110,10 @@ def _rewritten(chunk: list[Chunk], writes: list[tuple[bytes, bytes | None]]) -> 
     return [(keys[at : at + step], values[at : at + step]) for at in range(0, len(keys), step or 1)]
 
 
+def _own_fault(error: Exception) -> Exception | None:
+    return None if isinstance(error, StoreError) else error
+
+
 class MemorySnapshot:
     """A `ReadTxn` as a context manager."""
 
@@ -128,34 +132,30 @@ class MemorySnapshot:
         del self.get, self.scan
 
 
-class MemoryEngine:
+class MemoryEngine(QueuedEngine):
     """An `Engine` on an `Image`. Made in the loop that uses it."""
 
     def __init__(self, image: Image | None = None, *, faults: Faults | None = None) -> None:
+        super().__init__()
         self._image = image or Image()
         self._faults = faults
-        self._queue = WriteQueue()
         self._scheduled = False
         self._held = 0
         self._closed: BaseException | None = None
 
-    async def write(self, transaction: Transaction[T], *, deadline: float) -> T:
+    def write(self, transaction: Transaction[T], *, deadline: float) -> Coroutine[Any, Any, T]:
         """See `Engine.write`."""
         self._schedule()
-        return await self._queue.write(transaction, deadline=deadline)
+        return super().write(transaction, deadline=deadline)
 
     def enqueue(self, transaction: Transaction[T], *, deadline: float, done: Done[T]) -> None:
         """See `Engine.enqueue`."""
         self._schedule()
-        self._queue.enqueue(transaction, deadline=deadline, done=done)
+        super().enqueue(transaction, deadline=deadline, done=done)
 
     def read(self) -> MemorySnapshot:
         """See `Engine.read`."""
         return MemorySnapshot(self)
-
-    def on_commit(self, callback: Callable[[], None]) -> None:
-        """See `Engine.on_commit`."""
-        self._queue.on_commit(callback)
 
     def statistics(self) -> Statistics:
         """See `Engine.statistics`."""
@@ -216,7 +216,7 @@ class MemoryEngine:
 
     def _commit(self, batch: list[Write]) -> bool:
         self._reach("batch.begin")
-        writes = run_transactions(batch, self._image)
+        writes = run_transactions(batch, self._image, _own_fault)
         for _, value in writes:
             self._reach("delete" if value is None else "put")
         if not writes:

@@ -5,17 +5,37 @@ The record stands at a key of the engine's own, so that no rule ever sees it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from .engine import StoreUnusable, Txn
+from .write_lock import WriteLock
 
 Migration = Callable[[Txn], None]
 """Turns a store of one format version into one of the next. A transaction like any other."""
 
 FORMAT_KEY: Final = b"\0format"
 MAGIC: Final = b"counterpoint\0"
+
+
+LOCK_WAIT_S: Final = 5.0
+"""How long opening waits for the write lock, if it has a format to write."""
+
+
+class Formatted(Protocol):
+    """A store with a format record."""
+
+    folder: Path
+
+    def record(self) -> tuple[bytes | None, bool]:
+        """Return the record, and whether the store has nothing in it."""
+        ...
+
+    def rewrite(self, record: bytes, steps: list[Migration]) -> None:
+        """Run `steps` and write the new record, in one transaction."""
+        ...
 
 
 def encode_format(version: int) -> bytes:
@@ -58,3 +78,40 @@ def steps_to_format(
             f"Open it once with a version that can bring format {missing[0]} further"
         )
     return [migrations[step] for step in range(found, wanted)]
+
+
+def bring_to_format(
+    store: Formatted, lock: WriteLock | None, wanted: int, migrations: Mapping[int, Migration]
+) -> None:
+    """Accept, create, migrate or refuse what is in `store`. Without `lock` only accept.
+
+    Blocks up to `LOCK_WAIT_S` if there is something to write.
+
+    Raises:
+      StoreUnusable: see `decode_format` and `steps_to_format`; or another process holds
+        the lock all the time.
+    """
+    record, empty = store.record()
+    found = decode_format(record, empty=empty, folder=store.folder)
+    if found == wanted:
+        return
+    if lock is None:
+        raise StoreUnusable(
+            f"{store.folder} has format {found}, and read only none but {wanted} can be opened"
+        )
+    until = time.monotonic() + LOCK_WAIT_S
+    while not lock.try_lock():
+        if time.monotonic() > until:
+            raise StoreUnusable(
+                f"{store.folder} has to be written to before it can be used, but another "
+                f"process has held its write lock for {LOCK_WAIT_S:g} s"
+            )
+        time.sleep(0.01)
+    try:
+        record, empty = store.record()  # again: another process may have been quicker
+        found = decode_format(record, empty=empty, folder=store.folder)
+        steps = steps_to_format(found, wanted, migrations, folder=store.folder)
+        if found != wanted:
+            store.rewrite(encode_format(wanted), steps)
+    finally:
+        lock.unlock()

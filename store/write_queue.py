@@ -11,13 +11,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from math import inf
 from typing import Any, Final, TypeVar
 
+import msgspec
 import trio
 
-from .engine import Done, Overlay, ReadTxn, Statistics, StoreError, Transaction, Withdrawn
+from .engine import Done, Overlay, ReadTxn, Statistics, Transaction, Withdrawn
 
 T = TypeVar("T")
 
@@ -30,25 +31,15 @@ ALARM_STEP_S: Final = 0.001
 log = logging.getLogger(__name__)
 
 
-class Write:
+class Write(msgspec.Struct, eq=False):
     """One transaction on its way: who waits for it and what became of it."""
 
-    __slots__ = ("deadline", "done", "error", "result", "task", "transaction")
-
-    def __init__(
-        self,
-        transaction: Transaction[Any],
-        deadline: float,
-        *,
-        task: trio.lowlevel.Task | None = None,
-        done: Done[Any] | None = None,
-    ) -> None:
-        self.transaction = transaction
-        self.deadline = deadline
-        self.task = task
-        self.done = done
-        self.result: Any = None
-        self.error: BaseException | None = None
+    transaction: Transaction[Any]
+    deadline: float
+    task: trio.lowlevel.Task | None = None
+    done: Done[Any] | None = None
+    result: Any = None
+    error: BaseException | None = None
 
     def fail(self, error: BaseException, cause: BaseException | None = None) -> None:
         """Settle as `error`. Each write needs its own: it is raised in its own task."""
@@ -58,12 +49,14 @@ class Write:
             error.__cause__ = cause
 
 
-def run_transactions(batch: list[Write], base: ReadTxn) -> list[tuple[bytes, bytes | None]]:
+def run_transactions(
+    batch: list[Write], base: ReadTxn, own_fault: Callable[[Exception], Exception | None]
+) -> list[tuple[bytes, bytes | None]]:
     """Run each transaction of `batch` over `base`, and return what they all wrote.
 
     In key order, and each key once. A transaction sees what those before it wrote. One
-    that raises leaves nothing but its error; a `StoreError` is not its own fault: it ends
-    the run and is raised.
+    that raises leaves nothing but what `own_fault` makes of its error; if that is None,
+    the store is to blame, and the run ends with the error.
     """
     whole = Overlay(base)
     for write in batch:
@@ -71,10 +64,11 @@ def run_transactions(batch: list[Write], base: ReadTxn) -> list[tuple[bytes, byt
         write.error = None
         try:
             write.result = write.transaction(mine)
-        except StoreError:
-            raise
-        except BaseException as error:  # noqa: BLE001 - it belongs to the waiter, whatever it is
-            write.fail(error)
+        except Exception as error:
+            blame = own_fault(error)
+            if blame is None:
+                raise
+            write.fail(blame)
         else:
             whole.absorb(mine)
     return whole.writes()
@@ -95,6 +89,7 @@ class WriteQueue:
         self._closed: BaseException | None = None
         self._on_commit: list[Callable[[], None]] = []
         self._token = trio.lowlevel.current_trio_token()
+        self._now = trio.lowlevel.current_clock().current_time
         self._batches = self._transactions = self._withdrawn = 0
         # One alarm for all writes. It is set when a write is due earlier than it, which in
         # a steady stream is once in the time that writes are given, not once a write.
@@ -121,15 +116,14 @@ class WriteQueue:
         if refusal is not None:
             await trio.lowlevel.checkpoint()
             raise refusal
-        write = Write(transaction, deadline, task=trio.lowlevel.current_task())
-        self._add(write)
+        write = Write(transaction, deadline, trio.lowlevel.current_task())
+        self._pending.append(write)
+        if deadline < self._alarm_at:
+            self._set_alarm(deadline)
 
         def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
-            return (
-                trio.lowlevel.Abort.SUCCEEDED
-                if self._withdraw(write)
-                else trio.lowlevel.Abort.FAILED
-            )
+            withdrawn = self._withdraw(write)
+            return trio.lowlevel.Abort.SUCCEEDED if withdrawn else trio.lowlevel.Abort.FAILED
 
         await trio.lowlevel.wait_task_rescheduled(abort)
         if write.error is not None:
@@ -144,9 +138,12 @@ class WriteQueue:
         """Queue `transaction`, as `Engine.enqueue`."""
         refusal = self._refusal(deadline)
         if refusal is not None:
-            self._token.run_sync_soon(self._wake, Write(transaction, deadline, done=done), refusal)
+            write = Write(transaction, deadline, done=done)
+            self._token.run_sync_soon(self._wake, write, refusal)
             return
-        self._add(Write(transaction, deadline, done=done))
+        self._pending.append(Write(transaction, deadline, None, done))
+        if deadline < self._alarm_at:
+            self._set_alarm(deadline)
 
     def on_commit(self, callback: Callable[[], None]) -> None:
         """Call `callback()` after each batch that stored something."""
@@ -173,8 +170,12 @@ class WriteQueue:
                     callback()
                 except Exception:
                     log.exception("a callback of on_commit failed")
+        reschedule = trio.lowlevel.reschedule
         for write in batch:
-            self._wake(write)
+            if write.task is not None:
+                reschedule(write.task)
+            else:
+                self._wake(write)
 
     def close(self, why: BaseException) -> None:
         """Refuse what is pending and all that comes, with errors like `why`."""
@@ -200,16 +201,14 @@ class WriteQueue:
         """Return why a write can't even be queued, or None."""
         if self._closed is not None:
             return type(self._closed)(*self._closed.args)
-        if deadline <= trio.current_time():
+        if deadline <= self._now():
             return Withdrawn("the deadline had passed before the write was queued")
         if len(self._pending) >= self._pending_max:
             return Withdrawn(f"{self._pending_max} writes wait already")
         return None
 
-    def _add(self, write: Write) -> None:
-        self._pending.append(write)
-        if write.deadline < self._alarm_at:
-            self._alarm.deadline = self._alarm_at = write.deadline
+    def _set_alarm(self, deadline: float) -> None:
+        self._alarm.deadline = self._alarm_at = deadline
 
     def _withdraw(self, write: Write) -> bool:
         with self._claiming:
@@ -240,7 +239,7 @@ class WriteQueue:
             self._withdraw_overdue()
 
     def _withdraw_overdue(self) -> None:
-        now = trio.current_time()
+        now = self._now()
         next_at = inf
         for write in tuple(self._pending):
             if write.deadline > now:
@@ -254,3 +253,22 @@ class WriteQueue:
                     ),
                 )
         self._alarm_at = max(next_at, now + ALARM_STEP_S)
+
+
+class QueuedEngine:
+    """The part of an `Engine` that is its queue."""
+
+    def __init__(self) -> None:
+        self._queue = WriteQueue()
+
+    def write(self, transaction: Transaction[T], *, deadline: float) -> Coroutine[Any, Any, T]:
+        """See `Engine.write`."""
+        return self._queue.write(transaction, deadline=deadline)
+
+    def enqueue(self, transaction: Transaction[T], *, deadline: float, done: Done[T]) -> None:
+        """See `Engine.enqueue`."""
+        self._queue.enqueue(transaction, deadline=deadline, done=done)
+
+    def on_commit(self, callback: Callable[[], None]) -> None:
+        """See `Engine.on_commit`."""
+        self._queue.on_commit(callback)
