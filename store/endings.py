@@ -47,6 +47,8 @@ class Ending(Record, frozen=True, kw_only=True):
     insist: bool = False
     """End even with revisions that no request has taken: the agent was given the turn for
     it and made no request."""
+    owner_gone: bool = False
+    """Somebody else ends it, because the process that executed it is gone."""
 
 
 class OneMore(Record, frozen=True, kw_only=True):
@@ -123,9 +125,8 @@ _INTERRUPTIONS: Final = {
 
 def _what_a_cut_leaves(ending: Ending) -> requests.Outcome:
     """A request that its own process cut is interrupted; of a dead one's nothing is known."""
-    lost = ending.reason is Reason.OWNER_LOST
     return requests.Outcome(
-        state=RequestState.UNKNOWN if lost else RequestState.INTERRUPTED,
+        state=RequestState.UNKNOWN if ending.owner_gone else RequestState.INTERRUPTED,
         reason=str(_INTERRUPTIONS.get(ending.reason, Interruption.INTERNAL)),
     )
 
@@ -213,6 +214,7 @@ def _accept_stop(txn: Txn, run: Run, stopping: Stopping, meaning: Meaning) -> Ac
             reason=Reason.USER_STOP,
             publication=stopping.publication,
             now_ms=stopping.now_ms,
+            owner_gone=True,
         )
         end(txn, run, ending)
     return Accepted(

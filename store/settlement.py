@@ -63,6 +63,7 @@ def settle(txn: Txn, orphan: Orphan) -> Adopted | Settled | None:
         publication=orphan.publication,
         now_ms=orphan.now_ms,
         detail="The process that executed the run is gone.",
+        owner_gone=True,
     )
     return Settled(run=endings.end(txn, run, ending))
 

@@ -10,6 +10,7 @@ from counterpoint.store.limits import Limits
 from counterpoint.store.records import (
     Damaged,
     EventKind,
+    Interruption,
     Reason,
     RequestState,
     RevisionState,
@@ -207,20 +208,21 @@ def test_two_requests_under_way_end_each_for_itself(world: World, run: RunId) ->
 
 @pytest.mark.contract("C17")
 @pytest.mark.parametrize(
-    ("cue", "reason"),
+    ("cue", "reason", "interruption"),
     [
-        (runs.Cue.FALL_SHORT, Reason.DEADLINE),
-        (runs.Cue.FAIL, Reason.AGENT_ERROR),
-        (runs.Cue.INTERRUPT, Reason.HOST_SHUTDOWN),
+        (runs.Cue.FALL_SHORT, Reason.DEADLINE, Interruption.DEADLINE),
+        (runs.Cue.FALL_SHORT, Reason.BUDGET, Interruption.BUDGET),
+        (runs.Cue.FAIL, Reason.AGENT_ERROR, Interruption.INTERNAL),
+        (runs.Cue.INTERRUPT, Reason.HOST_SHUTDOWN, Interruption.SHUTDOWN),
     ],
 )
-def test_an_end_closes_the_requests_under_way_with_its_reason(
-    world: World, run: RunId, cue: runs.Cue, reason: Reason
+def test_an_end_closes_the_requests_under_way_and_says_what_cut_them(
+    world: World, run: RunId, cue: runs.Cue, reason: Reason, interruption: Interruption
 ) -> None:
     world.begin_request(run)
     world.finish(run, cue, reason)
     request = world.request(run, 1)
-    assert (request.state, request.reason) == (RequestState.INTERRUPTED, str(reason))
+    assert (request.state, request.reason) == (RequestState.INTERRUPTED, interruption)
     assert world.record(run).open_requests == ()
 
 
