@@ -29,9 +29,19 @@ def missing(call_id: str) -> ModelMessage:
 
 def spoken(line: str) -> ModelInput:
     """Read an input: `u` a person, `ab?` calls a and b, `a!` a's result, `a~` a stand-in."""
-    kinds = {"?": lambda ids: asks(*ids), "!": gives, "~": missing}
-    messages = [user() if word == "u" else kinds[word[-1]](word[:-1]) for word in line.split()]
-    return ModelInput(messages=tuple(messages))
+    return ModelInput(messages=tuple(spoken_word(word) for word in line.split()))
+
+
+def spoken_word(word: str) -> ModelMessage:
+    match word[-1]:
+        case "?":
+            return asks(*word[:-1])
+        case "!":
+            return gives(word[:-1])
+        case "~":
+            return missing(word[:-1])
+        case _:
+            return user()
 
 
 # fmt: off
