@@ -188,6 +188,7 @@ def stop(txn: Txn, stopping: Stopping) -> Accepted:
 
 
 def _accept_stop(txn: Txn, run: Run, stopping: Stopping, meaning: Meaning) -> Accepted:
+    log = runs.log(txn, run, stopping.now_ms)
     if run.state is not RunState.STOPPING:
         runs.must_be_open(run)
         run = replace(
@@ -195,9 +196,9 @@ def _accept_stop(txn: Txn, run: Run, stopping: Stopping, meaning: Meaning) -> Ac
             state=runs.step(run.state, runs.Cue.STOP),
             stop_at_ms=stopping.now_ms,
             stop_client_id=stopping.client_id,
+            stop_entries=log.entries,
         )
         runs.put(txn, run)
-    log = runs.log(txn, run, stopping.now_ms)
     version = log.append(
         EventKind.STOP_ACCEPTED,
         run=run.run,

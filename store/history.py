@@ -17,7 +17,7 @@ from .events import entries_back
 from .ids import MessageId, PublicationId, RunId
 from .limits import Limits
 from .messages import get as message_of
-from .records import Message, Record, Run, RunState, Verb
+from .records import Message, Record, Run, Verb
 
 
 class Item(Record, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class Item(Record, frozen=True, kw_only=True):
     text: str
     at_ms: int
     stopped: bool
-    """The person had stopped its run by then: nobody owes it an answer."""
+    """A stop of its run had been accepted by then: nobody owes it an answer."""
 
 
 class Brief(Record, frozen=True, kw_only=True):
@@ -87,7 +87,7 @@ def snapshot(txn: ReadTxn, limits: Limits, run: Run) -> Snapshot:
                 verb=entry.verb if isinstance(entry, Message) else None,
                 text=entry.text,
                 at_ms=entry.at_ms,
-                stopped=_stopped_before(txn, entry.run, run.admitted_at_ms),
+                stopped=_stopped_before(txn, entry.run, run),
             )
         )
     items.reverse()
@@ -98,13 +98,13 @@ def snapshot(txn: ReadTxn, limits: Limits, run: Run) -> Snapshot:
     )
 
 
-def _stopped_before(txn: ReadTxn, run_id: RunId, at_ms: int) -> bool:
+def _stopped_before(txn: ReadTxn, run_id: RunId, asking: Run) -> bool:
+    """By the order of entries, which no clock of another process can turn round."""
     run = runs.find(txn, run_id)
     return (
         run is not None
-        and run.state is RunState.STOPPED
-        and run.ended_at_ms is not None
-        and run.ended_at_ms <= at_ms
+        and run.stop_entries is not None
+        and run.stop_entries <= asking.history_entries
     )
 
 
