@@ -1,1 +1,34 @@
 """Adapters to model providers."""
+
+from .protocol import (
+    Call,
+    Gateway,
+    GatewayFailed,
+    ModelInput,
+    ModelMessage,
+    Reply,
+    ReplyStream,
+    Usage,
+)
+from .quota import WithQuota
+from .scripted import Gate, Line, Received, ScriptedGateway, ScriptEnded, fail, mentions, say
+
+__all__ = [
+    "Call",
+    "Gate",
+    "Gateway",
+    "GatewayFailed",
+    "Line",
+    "ModelInput",
+    "ModelMessage",
+    "Received",
+    "Reply",
+    "ReplyStream",
+    "ScriptEnded",
+    "ScriptedGateway",
+    "Usage",
+    "WithQuota",
+    "fail",
+    "mentions",
+    "say",
+]
