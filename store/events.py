@@ -191,6 +191,7 @@ def _seek(txn: ReadTxn, head: Conversation, number: int) -> Event:
 
 def page(txn: ReadTxn, head: Conversation, *, after: int, limit: int) -> list[Event]:
     """Return up to `limit` events with a number above `after`, oldest first."""
+    after = max(after, 0)
     last = min(head.events, after + limit)
     if last <= after:
         return []
