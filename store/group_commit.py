@@ -78,6 +78,8 @@ class GroupCommit(trio.abc.Instrument):
         behind. When it gets the lock it gives it back at once and ends; until then it
         touches nothing but the lock file.
         """
+        if self._closed:
+            return
         self._closed = True
         self._queue.close(StoreClosed("the store was closed before this write began"))
         if self._queue.begun:

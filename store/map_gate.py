@@ -103,6 +103,8 @@ class MapGate:
     def close(self, why: StoreError, when_empty: Callable[[], None]) -> None:
         """Let nobody in any more, and call `when_empty` once the last one has left."""
         with self._mutex:
+            if self._closed is not None:
+                return
             self._closed = why
             if self._open:
                 self._when_empty = when_empty

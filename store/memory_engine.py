@@ -8,9 +8,9 @@ what was not committed is gone, and the next engine opens on what was.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 import trio
 
@@ -143,10 +143,10 @@ class MemoryEngine(QueuedEngine):
         self._held = 0
         self._closed: BaseException | None = None
 
-    def write(self, transaction: Transaction[T], *, deadline: float) -> Coroutine[Any, Any, T]:
+    async def write(self, transaction: Transaction[T], *, deadline: float) -> T:
         """See `Engine.write`."""
         self._schedule()
-        return super().write(transaction, deadline=deadline)
+        return await super().write(transaction, deadline=deadline)
 
     def enqueue(self, transaction: Transaction[T], *, deadline: float, done: Done[T]) -> None:
         """See `Engine.enqueue`."""

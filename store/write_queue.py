@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from math import inf
 from typing import Any, Final, TypeVar
 
@@ -261,9 +261,9 @@ class QueuedEngine:
     def __init__(self) -> None:
         self._queue = WriteQueue()
 
-    def write(self, transaction: Transaction[T], *, deadline: float) -> Coroutine[Any, Any, T]:
+    async def write(self, transaction: Transaction[T], *, deadline: float) -> T:
         """See `Engine.write`."""
-        return self._queue.write(transaction, deadline=deadline)
+        return await self._queue.write(transaction, deadline=deadline)
 
     def enqueue(self, transaction: Transaction[T], *, deadline: float, done: Done[T]) -> None:
         """See `Engine.enqueue`."""
