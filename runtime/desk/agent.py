@@ -8,7 +8,7 @@ reaches either as a user's message in the next request, in its own words.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -17,7 +17,7 @@ import trio
 
 from ...store.revisions import Words as Revision
 from ..agent import AgentFunction, Build, EffectResult
-from ..gateways.protocol import Call, Gateway, GatewayFailed, Reply
+from ..gateways.protocol import Call, Gateway, GatewayFailed, ModelInput, Reply
 from .answer import OfflineAnswerer
 from .folder import Folder
 from .index import FolderIndex
@@ -99,38 +99,51 @@ class Desk:
     async def _work(
         self, run: DeskRun, gateway: Gateway, task: Literal["answer", "research"], *, pace_s: float
     ) -> None:
-        language = language_of(run.request)
         notes = run.restore(Notes) or Notes()
-        faults = told = 0
-        async for turn in run.turns():
-            if pace_s and notes.exchanges:
-                await trio.sleep(pace_s)
+        turns = run.turns()
+        try:
+            async for turn in turns:
+                if pace_s and notes.exchanges:
+                    await trio.sleep(pace_s)
+                notes = await self._take(turn, run, gateway, task, notes)
+        finally:
+            if isinstance(turns, AsyncGenerator):  # trio wants it closed where it was begun
+                await turns.aclose()
 
-            def build(revisions: tuple[Revision, ...], notes: Notes = notes) -> Any:
-                return model_input(task, run.request, notes, revisions, self._tools.by_name)
+    async def _take(
+        self,
+        turn: DeskTurn,
+        run: DeskRun,
+        gateway: Gateway,
+        task: Literal["answer", "research"],
+        notes: Notes,
+    ) -> Notes:
+        """Take one turn and return what is known after it; complete the run if it was the last."""
 
-            try:
-                reply = await turn.request(gateway, build)
-            except GatewayFailed:
-                faults += 1
-                if faults == GATEWAY_FAULTS_MAX:
-                    raise
-                await trio.sleep(_FIRST_RETRY_SECONDS * 2 ** (faults - 1))
-                continue
-            faults = 0
-            for revision in turn.revisions[told:]:
-                words = say(
-                    language, "progress_revised", number=revision.number, text=revision.text
-                )
-                await run.progress(words)
-            told = max(told, len(turn.revisions))
-            results = [await self._carry_out(run, turn, call, language) for call in reply.calls]
-            notes = notes.with_exchange(
-                Exchange(reply.text, reply.calls, tuple(results), len(turn.revisions))
-            )
+        def build(revisions: tuple[Revision, ...]) -> ModelInput:
+            return model_input(task, run.request, notes, revisions, self._tools.by_name)
+
+        language = language_of(run.request)
+        try:
+            reply = await turn.request(gateway, build)
+        except GatewayFailed:
+            if notes.faults + 1 == GATEWAY_FAULTS_MAX:
+                raise
+            await trio.sleep(_FIRST_RETRY_SECONDS * 2**notes.faults)
+            return msgspec.structs.replace(notes, faults=notes.faults + 1)
+        carried = turn.revisions[-1].number if turn.revisions else 0
+        for revision in turn.revisions:
+            if revision.number > notes.revision:
+                values = {"number": revision.number, "text": revision.text}
+                await run.progress(say(language, "progress_revised", **values))
+        results = [await self._carry_out(run, turn, call, language) for call in reply.calls]
+        exchange = Exchange(reply.text, reply.calls, tuple(results), carried)
+        notes = notes.with_exchange(exchange)
+        if reply.final:
+            await run.complete(reply.text)  # if a steering came in, one more turn follows
+        else:
             await run.save(notes)
-            if reply.final:
-                await run.complete(reply.text)
+        return notes
 
     async def _carry_out(self, run: DeskRun, turn: DeskTurn, call: Call, language: Language) -> str:
         """Carry one call out as an effect and return its outcome as the model will read it."""

@@ -6,11 +6,11 @@ nothing was found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
-from ..gateways.protocol import ModelInput, Reply
+from ..gateways.protocol import ModelInput, Reply, ReplyStream
 from .brief import read_brief
 from .columns import choose, known_names
 from .gaps import gap_lines
@@ -38,13 +38,14 @@ class OfflineAnswerer:
     def __init__(self, folder_name: str) -> None:
         self._folder_name = folder_name
 
-    async def complete(self, model_input: ModelInput, emit: Callable[[str], None]) -> Reply:
+    async def complete(self, model_input: ModelInput, emit: ReplyStream) -> Reply:
         """Return the next calls, or the answer. The same input always gives the same reply."""
         texts = [message.text for message in model_input.messages if message.role == "user"]
         results = Results(model_input)
         try:
             text = self._answer(texts, results)
         except Missing as missing:
+            emit.calling()
             return Reply(text="", calls=results.numbered(missing.calls))
         emit(text)
         return Reply(text=text)

@@ -115,7 +115,9 @@ class FolderIndex:
           IndexUnavailable: if another process held the index longer than
             `BUSY_WAIT_SECONDS`, or its file cannot be written.
         """
-        clean = (term.encode(errors="replace").decode().replace("\0", " ").strip() for term in terms)
+        clean = (
+            term.encode(errors="replace").decode().replace("\0", " ").strip() for term in terms
+        )
         terms = tuple(dict.fromkeys(filter(None, clean)))
         inode = self._inode()
         try:

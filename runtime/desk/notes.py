@@ -41,14 +41,21 @@ class Exchange(msgspec.Struct, frozen=True):
     text: str
     calls: tuple[Call, ...]
     results: tuple[str, ...]
-    revisions: int
-    """How many revisions the request carried."""
+    revision: int
+    """The number of the newest revision that the request carried; 0 for none."""
 
 
 class Notes(msgspec.Struct, frozen=True):
-    """The exchanges of a run, oldest first. An array of one field: others join at its end."""
+    """The exchanges of a run, oldest first."""
 
     exchanges: tuple[Exchange, ...] = ()
+    faults: int = 0
+    """How often the provider has failed since the last exchange."""
+
+    @property
+    def revision(self) -> int:
+        """The number of the newest revision that the model knows; 0 for none."""
+        return self.exchanges[-1].revision if self.exchanges else 0
 
     def with_exchange(self, exchange: Exchange) -> Notes:
         """Return the notes with one more exchange, the oldest results left out if need be.
@@ -81,16 +88,17 @@ def model_input(
         ModelMessage(role="system", text=f"{_RULES}\n{_TASKS[task]}"),
         ModelMessage(role="user", text=request),
     ]
-    said = 0
+    waiting = list(revisions)
     for exchange in notes.exchanges:
-        messages += _said(revisions[said : exchange.revisions])
-        said = max(said, exchange.revisions)
+        known = [revision for revision in waiting if revision.number <= exchange.revision]
+        waiting = waiting[len(known) :]
+        messages += _said(known)
         messages.append(ModelMessage(role="assistant", text=exchange.text, calls=exchange.calls))
         messages += [
             ModelMessage(role="tool", text=result, call_id=call.call_id)
             for call, result in zip(exchange.calls, exchange.results, strict=True)
         ]
-    messages += _said(revisions[said:])
+    messages += _said(waiting)
     return ModelInput(messages=tuple(messages), tools=tuple(tools))
 
 

@@ -11,13 +11,13 @@ or a column that has since been changed is not used: no needed call has its argu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from ..gateways.protocol import Call, ModelInput, Reply
+from ..gateways.protocol import Call, ModelInput, Reply, ReplyStream
 from .brief import Brief, read_brief
 from .columns import Chosen, choose, column_names, find_alias, known_names
 from .index import Found
@@ -70,13 +70,14 @@ class OfflinePlanner:
         """With `deep`, more passages are read and each calendar year is tabulated as well."""
         self._deep = deep
 
-    async def complete(self, model_input: ModelInput, emit: Callable[[str], None]) -> Reply:
+    async def complete(self, model_input: ModelInput, emit: ReplyStream) -> Reply:
         """Return the next calls, or the report. The same input always gives the same reply."""
         texts = [message.text for message in model_input.messages if message.role == "user"]
         results = Results(model_input)
         try:
             material = plan(texts, results, deep=self._deep)
         except Missing as missing:
+            emit.calling()
             return Reply(text="", calls=results.numbered(missing.calls))
         text = write_report(material)
         emit(text)

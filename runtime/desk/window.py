@@ -80,8 +80,8 @@ def resolve(span: Span, data_first: date, data_last: date) -> Window:
         case Past(count, unit):
             return Window(_back(data_last, count, unit), data_last)
         case Between(first, last):
-            start = data_first if first is None else first
-            end = data_last if last is None else last
+            start = first or min(data_first, last or data_first)
+            end = last or max(data_last, start)
             return Window(min(start, end), max(start, end))
         case CalendarYear(years_back):
             year = max(data_last.year - years_back, date.min.year)

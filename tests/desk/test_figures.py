@@ -131,15 +131,18 @@ def test_no_return_is_taken_across_a_missing_value() -> None:
     assert figures.period_return.value == pytest.approx(0.21)
 
 
+FEW: Reason = "too few values"
+LOW: Reason = "a value is not positive"
+ODD: Reason = "irregular dates"
 # fmt: off
 CASES: list[tuple[str, list[float | None], int, Reason, Reason, Reason]] = [
     # what it is, values, days between them, reason for no return, no volatility, no drawdown
-    ("one value",        [5],                 1,  "too few values", "too few values", "too few values"),
-    ("two values",       [5, 6],              1,  "", "too few values", ""),
-    ("a zero",           [5, 0, 6],           1,  "", "a value is not positive", "a value is not positive"),
-    ("a negative first", [-5, 4, 6],          1,  "a value is not positive", "a value is not positive", "a value is not positive"),
-    ("odd dates",        [5, 6, 7, 8, 9, 10], 17, "", "irregular dates", ""),
-    ("all is well",      [5, 6, 7, 8, 9, 10], 1,  "", "", ""),
+    ("one value",        [5],                 1,  FEW, FEW, FEW),
+    ("two values",       [5, 6],              1,  "",  FEW, ""),
+    ("a zero",           [5, 0, 6],           1,  "",  LOW, LOW),
+    ("a negative first", [-5, 4, 6],          1,  LOW, LOW, LOW),
+    ("odd dates",        [5, 6, 7, 8, 9, 10], 17, "",  ODD, ""),
+    ("all is well",      [5, 6, 7, 8, 9, 10], 1,  "",  "",  ""),
 ]
 # fmt: on
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -19,7 +20,7 @@ from counterpoint.runtime.desk.folder import Folder, FolderLimits
 from counterpoint.runtime.desk.index import FolderIndex, IndexUnavailable, has_trigram
 
 
-def index_of(tmp_path: Path, files: dict[str, str | bytes] | None = None) -> FolderIndex:
+def index_of(tmp_path: Path, files: Mapping[str, str | bytes] | None = None) -> FolderIndex:
     root = tmp_path / "files"
     root.mkdir(exist_ok=True)
     for path, text in (files or {}).items():
@@ -58,7 +59,7 @@ def test_part_of_a_word_alone_is_no_match(tmp_path: Path) -> None:
 
 
 def test_a_rare_word_counts_more_than_a_common_one(tmp_path: Path) -> None:
-    files: dict[str, str | bytes] = {f"{at}.md": "return of the window" for at in range(9)}
+    files = {f"{at}.md": "return of the window" for at in range(9)}
     found = index_of(tmp_path, {**files, "z.md": "kurtosis"})
     assert places(found, "return", "kurtosis")[0] == "z.md:1-1"
 
@@ -175,7 +176,7 @@ def test_a_held_index_is_waited_for_and_then_refused(
 
 
 def test_many_may_build_and_search_one_index_at_once(tmp_path: Path) -> None:
-    files: dict[str, str | bytes] = {f"{at}.md": f"apples {at}" for at in range(120)}
+    files = {f"{at}.md": f"apples {at}" for at in range(120)}
     root = index_of(tmp_path, files)
 
     def search_anew(_: int) -> int:
