@@ -293,8 +293,8 @@ def request_input(txn: ReadTxn, scope: ScopeId, run_id: RunId, ordinal: int) -> 
     Raises:
       Refused: `not_found`.
     """
-    runs.of_scope(txn, scope, run_id)
-    data = txn.get(keys.request_input(run_id, ordinal))
+    counted = 1 <= ordinal <= runs.of_scope(txn, scope, run_id).requests
+    data = txn.get(keys.request_input(run_id, ordinal)) if counted else None
     if data is None:
         raise not_found("request", f"{run_id} {ordinal}")
     return data
