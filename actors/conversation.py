@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from ..store import admission, endings, identity, revisions, runs
+from ..store import admission, effects, endings, identity, revisions, runs
 from ..store.engine import Transaction
 from ..store.ids import ConversationId, OwnerId
 from ..store.limits import SHORT
@@ -22,7 +22,7 @@ from ..store.records import Accepted
 from . import intent
 from .environment import Environment
 from .kernel import LaterReply, TrioActor
-from .messages import Rest, Steer, Stop, Submit
+from .messages import Resolve, Rest, Steer, Stop, Submit, Withdraw
 
 if TYPE_CHECKING:
     from .roster import Roster
@@ -52,6 +52,10 @@ class ConversationActor(TrioActor):
                 return self._take_steering(message)
             case Stop():
                 return self._take_stop(message)
+            case Withdraw():
+                return self._take_withdrawal(message)
+            case Resolve():
+                return self._take_resolution(message)
             case Rest():
                 return self._rest(message)
             case _:
@@ -108,6 +112,29 @@ class ConversationActor(TrioActor):
             now_ms=environment.ids.now_ms(),
         )
         return self._commit(partial(revisions.steer, limits=environment.limits, steering=steering))
+
+    def _take_withdrawal(self, message: Withdraw) -> LaterReply:
+        withdrawal = revisions.Withdrawal(
+            scope=message.scope,
+            run=message.run,
+            revision=message.revision,
+            client_id=message.client_id,
+            now_ms=self._environment.ids.now_ms(),
+        )
+        return self._commit(partial(revisions.withdraw, withdrawal=withdrawal))
+
+    def _take_resolution(self, message: Resolve) -> LaterReply:
+        resolution = effects.Resolution(
+            scope=message.scope,
+            run=message.run,
+            effect=message.effect,
+            client_id=message.client_id,
+            happened=message.happened,
+            value=message.value,
+            reason=message.reason,
+            now_ms=self._environment.ids.now_ms(),
+        )
+        return self._commit(partial(effects.resolve, resolution=resolution))
 
     def _take_stop(self, message: Stop) -> LaterReply:
         environment = self._environment

@@ -40,6 +40,31 @@ class Stop(ActorMessage, frozen=True, kw_only=True):
     run: RunId
 
 
+class Withdraw(ActorMessage, frozen=True, kw_only=True):
+    """To a conversation: take back an addition to one of its runs. Answered with `Accepted`."""
+
+    scope: ScopeId
+    client_id: ClientId
+    run: RunId
+    revision: int
+
+
+class Resolve(ActorMessage, frozen=True, kw_only=True):
+    """To a conversation: what became of an unknown effect. Answered with `Accepted`."""
+
+    scope: ScopeId
+    client_id: ClientId
+    run: RunId
+    effect: int
+    happened: bool
+    value: bytes | None
+    reason: str
+
+
+Demand = Submit | Steer | Stop | Withdraw | Resolve
+"""What a person's client may ask of a conversation."""
+
+
 class LookAgain(ActorMessage, frozen=True, kw_only=True):
     """To a run: something about it was committed. It reads what; so one is as good as many."""
 

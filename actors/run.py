@@ -209,15 +209,15 @@ class RunActor(TrioActor):
         with self._environment.engine.read() as txn:
             return snapshot(txn, self._environment.limits, self.run)
 
-    def revisions(self) -> tuple[revisions.Words, ...]:
-        """Return every revision that is saved by now, with its words, oldest first."""
+    def seen(self) -> revisions.Seen:
+        """Return what a person has added to the run by now, with the words."""
         with self._environment.engine.read() as txn:
             run = runs.find(txn, self.run.run)
-            newest = 0 if run is None else run.revisions
-            return tuple(revisions.words(txn, self.run.run, 1, newest))
+            assert run is not None, "a run's record is never removed while it is executed"
+            return revisions.seen(txn, run)
 
     async def begin_request(
-        self, gateway: str, model_input: bytes, input_sha256: bytes, revision: int
+        self, gateway: str, model_input: bytes, input_sha256: bytes, seen: revisions.Seen
     ) -> Request | requests.Stale:
         """Record that a request goes out now, or learn that its input lacks a revision.
 
@@ -230,8 +230,10 @@ class RunActor(TrioActor):
             gateway=gateway,
             input_sha256=input_sha256,
             model_input=model_input,
-            revision=revision,
+            revision=seen.revision,
+            withdrawn=seen.withdrawn,
             now_ms=self._environment.ids.now_ms(),
+            keep_input=self._environment.limits.keep_inputs,
         )
         opened = await self._environment.insist(partial(requests.begin, outgoing=outgoing))
         if isinstance(opened, Request):
@@ -286,6 +288,22 @@ class RunActor(TrioActor):
             now_ms=self._environment.ids.now_ms(),
         )
         return await self._environment.insist(partial(effects.begin, intent=intent))
+
+    async def start_effect_again(self, number: int) -> Effect:
+        """Record that an unknown effect starts again: the outside says it has not happened.
+
+        Raises:
+          GateClosed, OwnerLost: nothing may go out.
+        """
+        return await self._environment.insist(
+            partial(
+                effects.start_again,
+                run_id=self.run.run,
+                owner=self._environment.owner,
+                number=number,
+                now_ms=self._environment.ids.now_ms(),
+            )
+        )
 
     async def end_effect(self, number: int, result: effects.Result) -> None:
         """Record what became of an effect."""

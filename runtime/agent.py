@@ -86,8 +86,13 @@ class Turn:
         self._actor = actor
         self._limits = limits
         self.number = number
-        self.revisions: tuple[Revision, ...] = actor.revisions()
-        """Every accepted steering so far, oldest first, in its own words."""
+        self._seen = actor.seen()
+
+    @property
+    def revisions(self) -> tuple[Revision, ...]:
+        """Every accepted steering that stands, oldest first, in its own words: as of this
+        turn's newest request, or of the turn's begin."""
+        return self._seen.words
 
     async def request(self, gateway: Gateway, build: Build) -> Reply:
         """Send one request that carries every revision saved by now, and return its reply.
@@ -110,13 +115,13 @@ class Turn:
     async def _record_request(self, gateway: Gateway, build: Build) -> tuple[Request, ModelInput]:
         """Record a request that carries all that is saved; build it again until it does."""
         while True:
-            self.revisions = self._actor.revisions()
+            self._seen = self._actor.seen()
             model_input = paired(build(self.revisions))
             _must_carry(model_input, self.revisions)
             data = _json.encode(model_input)
             validation.fits("model_input", len(data), self._limits.input_bytes_max)
             opened = await self._actor.begin_request(
-                gateway.name, data, hashlib.sha256(data).digest(), len(self.revisions)
+                gateway.name, data, hashlib.sha256(data).digest(), self._seen
             )
             if not isinstance(opened, requests.Stale):
                 return opened, model_input
@@ -163,7 +168,7 @@ class Turn:
         """
         values = dict(arguments)
         effect = await self._actor.begin_effect(
-            name, _json.encode(values), Repeat(repeat), len(self.revisions)
+            name, _json.encode(values), Repeat(repeat), self._seen.revision
         )
         if effect.state is EffectState.SKIPPED:
             return EffectResult(

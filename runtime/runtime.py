@@ -18,7 +18,8 @@ leave, not to take back: what had begun is committed all the same, and the id te
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -32,7 +33,7 @@ from ..actors.kernel import (
     SystemClosed,
     TrioFuture,
 )
-from ..actors.messages import Steer, Stop, Submit
+from ..actors.messages import Demand, Resolve, Steer, Stop, Submit, Withdraw
 from ..actors.roster import Roster
 from ..actors.tail import Delta, Tail
 from ..store import admission, events, identity, runs, views
@@ -127,10 +128,17 @@ class Runtime:
         if found is not None:
             return _receipt(identity.replay(found, opening.meaning))
         self._must_be_admitting()
-        accepted = await self._environment.commit(
-            partial(admission.open_conversation, opening=opening)
-        )
-        return _receipt(accepted)
+        future: TrioFuture[Accepted] = TrioFuture()
+
+        def done(accepted: Accepted | None, error: BaseException | None) -> None:
+            if error is None:
+                future.set(accepted)
+            else:
+                future.set_exception((type(error), error, error.__traceback__))
+
+        self._environment.enqueue(partial(admission.open_conversation, opening=opening), done)
+        with _naming(client_id, None):
+            return await self._outcome(scope, client_id, future)
 
     async def submit(
         self,
@@ -153,18 +161,17 @@ class Runtime:
             `store_unavailable` or `shutting_down`. Its `text` is this text (C4).
           OutcomeUnknown: see there.
         """
-        limits = self.config.limits
-        validation.text("text", text, bytes_max=limits.text_bytes_max)
-        verb = validation.choice("entry", entry, Verb, among=_ENTRIES)
-        submit = Submit(
-            scope=_scope(scope),
-            client_id=_client_id(client_id),
-            verb=verb,
-            text=text,
-            depth=validation.choice("depth", depth, Depth),
-        )
-        where = ConversationId(validation.identifier("conversation", conversation))
-        return await self._take_in(where, submit, text)
+        with _naming(client_id, text):
+            validation.text("text", text, bytes_max=self.config.limits.text_bytes_max)
+            submit = Submit(
+                scope=_scope(scope),
+                client_id=_client_id(client_id),
+                verb=validation.choice("entry", entry, Verb, among=_ENTRIES),
+                text=text,
+                depth=validation.choice("depth", depth, Depth),
+            )
+            where = ConversationId(validation.identifier("conversation", conversation))
+            return await self._take_in(where, submit)
 
     async def steer(
         self,
@@ -184,17 +191,18 @@ class Runtime:
             `store_unavailable` or `shutting_down`. Its `text` is this text (C4).
           OutcomeUnknown: see there.
         """
-        validation.text("text", text, bytes_max=self.config.limits.text_bytes_max)
-        if expected_revision is not None:
-            validation.whole_number("expected_revision", expected_revision, least=0)
-        steer = Steer(
-            scope=_scope(scope),
-            client_id=_client_id(client_id),
-            run=RunId(validation.identifier("run", run)),
-            text=text,
-            expected_revision=expected_revision,
-        )
-        return await self._take_in(self._conversation_of(steer.scope, steer.run), steer, text)
+        with _naming(client_id, text):
+            validation.text("text", text, bytes_max=self.config.limits.text_bytes_max)
+            if expected_revision is not None:
+                validation.whole_number("expected_revision", expected_revision, least=0)
+            steer = Steer(
+                scope=_scope(scope),
+                client_id=_client_id(client_id),
+                run=RunId(validation.identifier("run", run)),
+                text=text,
+                expected_revision=expected_revision,
+            )
+            return await self._take_in(self._conversation_of(steer.scope, steer.run), steer)
 
     async def stop(self, *, scope: str, run: str, client_id: str) -> Receipt:
         """Stop a run. The receipt says the stop is accepted: nothing more goes out of the
@@ -210,25 +218,68 @@ class Runtime:
             client_id=_client_id(client_id),
             run=RunId(validation.identifier("run", run)),
         )
-        return await self._take_in(self._conversation_of(stop.scope, stop.run), stop, None)
+        with _naming(client_id, None):
+            return await self._take_in(self._conversation_of(stop.scope, stop.run), stop)
+
+    async def withdraw(self, *, scope: str, run: str, revision: int, client_id: str) -> Receipt:
+        """Take back a steering that no request has taken yet (C53). Its message stays.
+
+        Raises:
+          Refused: `invalid`, `too_large`, `not_found`, `conflict`, `taken`, `busy`,
+            `store_full` or `store_unavailable`.
+          OutcomeUnknown: see there.
+        """
+        withdraw = Withdraw(
+            scope=_scope(scope),
+            client_id=_client_id(client_id),
+            run=RunId(validation.identifier("run", run)),
+            revision=validation.whole_number("revision", revision, least=1),
+        )
+        where = self._conversation_of(withdraw.scope, withdraw.run)
+        with _naming(client_id, None):
+            return await self._take_in(where, withdraw)
+
+    async def resolve(
+        self,
+        *,
+        scope: str,
+        run: str,
+        effect: int,
+        client_id: str,
+        happened: bool,
+        value: Any = None,
+        reason: str = "",
+    ) -> Receipt:
+        """Say what became of an effect whose outcome is unknown (C27). `value` is its
+        result, as JSON, if it happened; `reason` says how the person knows.
+
+        Raises:
+          Refused: `invalid`, `too_large`, `not_found`, `conflict`, `not_unknown`, `busy`,
+            `store_full` or `store_unavailable`.
+          OutcomeUnknown: see there.
+        """
+        limits = self.config.limits
+        data = None if value is None else validation.as_json("value", value)
+        validation.fits("value", len(data or b""), limits.result_bytes_max)
+        validation.text("reason", reason, bytes_max=limits.text_bytes_max, empty=True)
+        resolve = Resolve(
+            scope=_scope(scope),
+            client_id=_client_id(client_id),
+            run=RunId(validation.identifier("run", run)),
+            effect=validation.whole_number("effect", effect, least=1),
+            happened=happened,
+            value=data,
+            reason=reason,
+        )
+        where = self._conversation_of(resolve.scope, resolve.run)
+        with _naming(client_id, None):
+            return await self._take_in(where, resolve)
 
     def _conversation_of(self, scope: ScopeId, run: RunId) -> ConversationId:
         with self._engine.read() as txn:
             return runs.of_scope(txn, scope, run).conversation
 
-    async def _take_in(
-        self, conversation: ConversationId, message: Submit | Steer | Stop, text: str | None
-    ) -> Receipt:
-        try:
-            return await self._ask(conversation, message)
-        except Refused as refused:
-            refused.text = text
-            raise
-        except OutcomeUnknown as unknown:
-            unknown.client_id = message.client_id
-            raise
-
-    async def _ask(self, conversation: ConversationId, message: Submit | Steer | Stop) -> Receipt:
+    async def _take_in(self, conversation: ConversationId, message: Demand) -> Receipt:
         if self._environment.closing and not isinstance(message, Stop):
             found = self._find(message.scope, message.client_id)
             if found is None:
@@ -247,7 +298,13 @@ class Runtime:
             ) from full
         except SystemClosed as closed:
             raise _closing() from closed
-        key = (message.scope, message.client_id)
+        return await self._outcome(message.scope, message.client_id, future)
+
+    async def _outcome(
+        self, scope: ScopeId, client_id: ClientId, future: TrioFuture[Any]
+    ) -> Receipt:
+        """Wait for what is on its way; who leaves changes nothing about it."""
+        key = (scope, client_id)
         self._on_their_way.setdefault(key, set()).add(future)
         try:
             accepted: Accepted = await future.wait(timeout=self.config.ask_wait_s)
@@ -405,6 +462,19 @@ class Runtime:
     async def quiet(self) -> None:
         """Wait until this process executes no run."""
         await self._roster.quiet()
+
+
+@contextmanager
+def _naming(client_id: str, text: str | None) -> Generator[None]:
+    """Let every refusal return the text, byte for byte, and every unknown name its id (C4)."""
+    try:
+        yield
+    except Refused as refused:
+        refused.text = text if isinstance(text, str) else None
+        raise
+    except OutcomeUnknown as unknown:
+        unknown.client_id = client_id
+        raise
 
 
 def _scope(value: str) -> ScopeId:

@@ -9,6 +9,8 @@ import unicodedata
 from enum import StrEnum
 from typing import TypeVar
 
+import msgspec
+
 from ..store.keys import ID_BYTES_MAX
 from ..store.refusal import Code, Refused
 
@@ -92,6 +94,20 @@ def choice(field: str, value: object, allowed: type[E], *, among: frozenset[E] |
         field=field,
         allowed=permitted,
     )
+
+
+def as_json(field: str, value: object) -> bytes:
+    """Return a value as JSON.
+
+    Raises:
+      Refused: `invalid`, if it is not of the kinds that JSON has.
+    """
+    try:
+        return msgspec.json.encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Refused(
+            Code.INVALID, f"{field} can't be written as JSON: {error}", field=field
+        ) from error
 
 
 def whole_number(field: str, value: object, *, least: int) -> int:

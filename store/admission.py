@@ -197,6 +197,7 @@ def _new_run(submission: Submission, limits: Limits, log: Log, background: list[
             requests_max=limits.requests_of_run_max,
             effects_max=limits.effects_of_run_max,
             active_ms_max=limits.active_ms_of_run_max,
+            tokens_max=limits.tokens_of_run_max,
         ),
         history_head=log.last_entry,
         history_entries=log.entries,

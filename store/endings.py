@@ -69,9 +69,12 @@ def finish(txn: Txn, ending: Ending) -> Run | OneMore:
     if run.state is RunState.STOPPING:
         stopped = replace(ending, cue=runs.Cue.QUIESCE, reason=Reason.USER_STOP, text=None)
         return end(txn, run, stopped)
-    undelivered = run.revisions > run.delivered_through
-    affordable = run.requests < run.budget.requests_max
-    if ending.cue is runs.Cue.COMPLETE and undelivered and affordable and not ending.insist:
+    if (
+        ending.cue is runs.Cue.COMPLETE
+        and requests.affordable(run)
+        and not ending.insist
+        and revisions.undelivered(txn, run)
+    ):
         return OneMore(revision=run.revisions)
     return end(txn, run, ending)
 
@@ -92,6 +95,7 @@ def end(txn: Txn, run: Run, ending: Ending) -> Run:
         reason=ending.reason,
         open_requests=(),
         open_effects=(),
+        unobserved=run.unobserved + len(cancelled),
         ended_at_ms=ending.now_ms,
         publication=publication,
         detail=ending.detail,
@@ -134,7 +138,7 @@ def _what_a_cut_leaves(ending: Ending) -> requests.Outcome:
 def _why_unapplied(run: Run, ending: Ending) -> str:
     if ending.cue is not runs.Cue.COMPLETE:
         return str(ending.reason)
-    return "budget" if run.requests >= run.budget.requests_max else "no_request"
+    return "no_request" if requests.affordable(run) else "budget"
 
 
 def _publish(txn: Txn, log: Log, run: Run, ending: Ending) -> PublicationId | None:

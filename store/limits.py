@@ -37,6 +37,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     history_bytes_max: int = 32 * 1024
     requests_of_run_max: int = 64
     effects_of_run_max: int = 1_024
+    tokens_of_run_max: int = 4_000_000
+    keep_inputs: bool = True
+    """Whether the exact input of each request is kept with its run, or its hash alone."""
     active_ms_of_run_max: int = 60 * 60 * 1000
     progress_bytes_max: int = 4 * 1024
     result_bytes_max: int = 256 * 1024

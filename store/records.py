@@ -34,6 +34,8 @@ class Verb(StrEnum):
     CONTINUE = "continue"
     STOP = "stop"
     OPEN = "open"
+    WITHDRAW = "withdraw"
+    RESOLVE = "resolve"
 
 
 class Depth(StrEnum):
@@ -83,6 +85,8 @@ class RevisionState(StrEnum):
     """The run ended before any request carried it."""
     DELIVERY_UNKNOWN = "delivery_unknown"
     """The run ended while no request that carried it had completed."""
+    WITHDRAWN = "withdrawn"
+    """The person took it back before any request carried it (C53)."""
 
 
 class RequestState(StrEnum):
@@ -137,14 +141,17 @@ class EventKind(StrEnum):
     REVISION_SAVED = "revision_saved"
     REVISION_DELIVERED = "revision_delivered"
     REVISION_SETTLED = "revision_settled"
+    REVISION_WITHDRAWN = "revision_withdrawn"
     REQUEST_STARTED = "request_started"
     REQUEST_ENDED = "request_ended"
     EFFECT_STARTED = "effect_started"
     EFFECT_ENDED = "effect_ended"
+    EFFECT_RESOLVED = "effect_resolved"
     PROGRESS = "progress"
     RUN_PROMOTED = "run_promoted"
     PROMOTION_REFUSED = "promotion_refused"
     RUN_ADOPTED = "run_adopted"
+    RUN_RESUMED = "run_resumed"
     STOP_ACCEPTED = "stop_accepted"
     RUN_ENDED = "run_ended"
 
@@ -163,6 +170,8 @@ class Meaning(Record, frozen=True, kw_only=True, tag=1):
     text_sha256: bytes = b""
     depth: Depth | None = None
     expected_revision: int | None = None
+    item: int | None = None
+    """Which revision, effect or question of the target it is about."""
 
 
 class Accepted(Record, frozen=True, kw_only=True, tag=2):
@@ -239,6 +248,9 @@ class Budget(Record, frozen=True, kw_only=True, tag=6):
     requests_max: int
     effects_max: int
     active_ms_max: int
+    tokens_max: int = 1 << 62
+    deadline_at_ms: int | None = None
+    """When the run must have ended, whatever it has used."""
 
 
 class Run(Record, frozen=True, kw_only=True, tag=7):
@@ -280,6 +292,30 @@ class Run(Record, frozen=True, kw_only=True, tag=7):
     publication: PublicationId | None = None
     detail: str = ""
     """For an end that was not wished for: what happened, in a sentence."""
+    withdrawn: int = 0
+    """How many of its revisions were withdrawn."""
+    entries: int = 1
+    """How many times its agent was entered: more than once after a loss of its owner."""
+    resumes: bool = False
+    """Whether its agent wants to be entered again after that (D13)."""
+    tokens: int = 0
+    """Those that providers have said they counted, in and out."""
+    unobserved: int = 0
+    """Requests whose usage nobody has said (C33)."""
+    active_ms: int = 0
+    """How long its agent worked before it was last entered; waiting does not count."""
+    questions: int = 0
+    open_questions: tuple[int, ...] = ()
+    parent: RunId | None = None
+    """The run that this one continues (A34, A55)."""
+    origin: MessageId | None = None
+    """The request at the root of the chain of continues, with its hash (A47, D14)."""
+    origin_sha256: bytes = b""
+    grants: tuple[str, ...] = ()
+    """The sources and tools that it may use (A39)."""
+    effects_saved: int = 0
+    """How many effects its last checkpoint covers: an agent that is entered again from there
+    asks for those behind it once more (C28)."""
     stop_entries: int | None = None
     """How many entries the conversation had when the stop was accepted. A run that was
     admitted later has as many or more behind it, whatever any clock says."""
@@ -341,6 +377,8 @@ class Effect(Record, frozen=True, kw_only=True, tag=10):
     result: bytes | None = None
     """JSON."""
     reason: str = ""
+    entry: int = 1
+    """Which entry of its agent began it, or read it back last."""
 
 
 class Event(Record, frozen=True, kw_only=True, tag=11):

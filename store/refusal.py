@@ -31,6 +31,12 @@ class Code(StrEnum):
     """The run has another revision by now. Facts: `run`, `expected`, `actual`."""
     REVISIONS_FULL = "revisions_full"
     """Too many revisions wait to be carried. Facts: `run`, `limit`."""
+    TAKEN = "taken"
+    """A request has taken the revision, so it can't be withdrawn. Facts: `run`, `revision`,
+    `state`, `request`."""
+    NOT_UNKNOWN = "not_unknown"
+    """The effect's outcome is known, so there is nothing to resolve. Facts: `run`,
+    `effect`, `state`."""
     RUNS_FULL = "runs_full"
     """The conversation has too many runs that have not ended. Facts: `limit`."""
     OVERLOADED = "overloaded"

@@ -51,14 +51,23 @@ class Outgoing(Record, frozen=True, kw_only=True):
     model_input: bytes
     """The exact input, kept with the run so that it can be shown (C11)."""
     revision: int
-    """The newest revision whose words stand in the input."""
+    """The newest revision that the input was built under."""
     now_ms: int
+    withdrawn: int = 0
+    """How many revisions were withdrawn by then: their words do not stand in the input."""
+    keep_input: bool = True
+    """Whether the input is kept, or its hash alone."""
 
 
 class Stale(Record, frozen=True, kw_only=True):
-    """The run has revisions that the input does not have: build it again with them."""
+    """Revisions were saved or withdrawn since the input was built: build it again."""
 
     revision: int
+
+
+def affordable(run: Run) -> bool:
+    """Return whether the run's budget has room for one more request."""
+    return run.requests < run.budget.requests_max and run.tokens < run.budget.tokens_max
 
 
 def begin(txn: Txn, outgoing: Outgoing) -> Request | Stale:
@@ -72,22 +81,24 @@ def begin(txn: Txn, outgoing: Outgoing) -> Request | Stale:
     run = runs.owned(txn, outgoing.run, outgoing.owner)
     if run.state is RunState.STOPPING:
         raise GateClosed
-    if outgoing.revision != run.revisions:
-        assert outgoing.revision < run.revisions
+    if (outgoing.revision, outgoing.withdrawn) != (run.revisions, run.withdrawn):
+        assert outgoing.revision <= run.revisions
         return Stale(revision=run.revisions)
-    if run.requests >= run.budget.requests_max:
-        raise BudgetSpent("requests")
+    if not affordable(run):
+        spent = "requests" if run.requests >= run.budget.requests_max else "tokens"
+        raise BudgetSpent(spent)
     request = Request(
         run=run.run,
         ordinal=run.requests + 1,
         gateway=outgoing.gateway,
         input_sha256=outgoing.input_sha256,
         revision=run.revisions,
-        carries=tuple(range(run.delivered_through + 1, run.revisions + 1)),
+        carries=revisions.undelivered(txn, run),
         begun_at_ms=outgoing.now_ms,
     )
     put(txn, request)
-    txn.put(keys.request_input(run.run, request.ordinal), outgoing.model_input)
+    if outgoing.keep_input:
+        txn.put(keys.request_input(run.run, request.ordinal), outgoing.model_input)
     revisions.carry(txn, run, request)
     runs.put(
         txn,
@@ -142,8 +153,15 @@ def end(
     if outcome.state is RequestState.COMPLETED:
         revisions.deliver(txn, log, request)
         run = replace(run, delivered_through=max(run.delivered_through, request.revision))
-    runs.put(txn, run)
+    runs.put(txn, _charged(run, outcome))
     log.close()
+
+
+def _charged(run: Run, outcome: Outcome) -> Run:
+    """Count what the provider said it used; what nobody said is counted as that (B66, C33)."""
+    if outcome.input_tokens is None or outcome.output_tokens is None:
+        return replace(run, unobserved=run.unobserved + 1)
+    return replace(run, tokens=run.tokens + outcome.input_tokens + outcome.output_tokens)
 
 
 def _close(txn: Txn, log: Log, run: Run, ordinal: int, outcome: Outcome) -> Request:

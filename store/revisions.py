@@ -31,7 +31,7 @@ from .records import (
     decode,
     encode,
 )
-from .refusal import Code, Refused
+from .refusal import Code, Refused, not_found
 
 
 class Steering(Record, frozen=True, kw_only=True):
@@ -93,7 +93,7 @@ def _must_take(run: Run, limits: Limits, steering: Steering) -> None:
             expected=expected,
             actual=run.revisions,
         )
-    waiting = run.revisions - run.carried_through
+    waiting = run.revisions - run.carried_through  # withdrawn ones count: they are bounded too
     if waiting >= limits.undelivered_revisions_max:
         raise Refused(
             Code.REVISIONS_FULL,
@@ -150,6 +150,74 @@ def _save(txn: Txn, run: Run, steering: Steering, meaning: Meaning) -> Accepted:
     )
 
 
+class Withdrawal(Record, frozen=True, kw_only=True):
+    """A person takes a steering back."""
+
+    scope: ScopeId
+    run: RunId
+    revision: int
+    client_id: ClientId
+    now_ms: int
+
+
+def withdraw(txn: Txn, withdrawal: Withdrawal) -> Accepted:
+    """Take a revision back that no request has taken yet (C53). Its message stays.
+
+    Raises:
+      Refused: `not_found`, `conflict`, or `taken`: a request carries it, or it is settled.
+    """
+    run = runs.of_scope(txn, withdrawal.scope, withdrawal.run)
+    meaning = Meaning(
+        verb=Verb.WITHDRAW,
+        conversation=run.conversation,
+        target=run.run,
+        item=withdrawal.revision,
+    )
+
+    def act() -> Accepted:
+        return _withdraw(txn, run, withdrawal, meaning)
+
+    return identity.once(txn, withdrawal.scope, withdrawal.client_id, meaning, act)
+
+
+def _withdraw(txn: Txn, run: Run, withdrawal: Withdrawal, meaning: Meaning) -> Accepted:
+    number = withdrawal.revision
+    if not 1 <= number <= run.revisions:
+        raise not_found("revision", f"{run.run} {number}")
+    revision = get(txn, run.run, number)
+    if revision.state is not RevisionState.SAVED:
+        raise Refused(
+            Code.TAKEN,
+            f"Revision {number} of run {run.run} is {revision.state}; only one that no request "
+            "has taken can be withdrawn.",
+            run=run.run,
+            revision=number,
+            state=str(revision.state),
+            request=revision.request,
+        )
+    put(txn, replace(revision, state=RevisionState.WITHDRAWN))
+    runs.put(txn, replace(run, withdrawn=run.withdrawn + 1))
+    log = runs.log(txn, run, withdrawal.now_ms)
+    version = log.append(
+        EventKind.REVISION_WITHDRAWN,
+        run=run.run,
+        message=revision.message,
+        client_id=withdrawal.client_id,
+        revision=number,
+    )
+    log.close()
+    return Accepted(
+        scope=withdrawal.scope,
+        client_id=withdrawal.client_id,
+        meaning=meaning,
+        at_ms=withdrawal.now_ms,
+        conversation=run.conversation,
+        version=version,
+        run=run.run,
+        revision=number,
+    )
+
+
 def put(txn: Txn, revision: Revision) -> None:
     """Store a revision's record."""
     txn.put(keys.revision(revision.run, revision.number), encode(revision))
@@ -175,13 +243,44 @@ def of_run(txn: ReadTxn, run: RunId) -> Iterator[Revision]:
 
 
 def words(txn: ReadTxn, run: RunId, first: int, last: int) -> list[Words]:
-    """Return the words of revisions `first` to `last`, verbatim."""
+    """Return the words of revisions `first` to `last` that still stand, verbatim."""
     found: list[Words] = []
     for number in range(first, last + 1):
         revision = get(txn, run, number)
+        if revision.state is RevisionState.WITHDRAWN:
+            continue
         text = messages.get(txn, revision.message).text
         found.append(Words(number=number, text=text, at_ms=revision.at_ms))
     return found
+
+
+class Seen(Record, frozen=True, kw_only=True):
+    """What a person has added to a run up to one moment."""
+
+    words: tuple[Words, ...]
+    """Every revision that still stands, oldest first."""
+    revision: int
+    """The number of the newest revision."""
+    withdrawn: int
+    """How many were withdrawn."""
+
+
+def seen(txn: ReadTxn, run: Run) -> Seen:
+    """Return what a person has added to the run by now."""
+    return Seen(
+        words=tuple(words(txn, run.run, 1, run.revisions)),
+        revision=run.revisions,
+        withdrawn=run.withdrawn,
+    )
+
+
+def undelivered(txn: ReadTxn, run: Run) -> tuple[int, ...]:
+    """Return the revisions that the model has not had yet and that still stand."""
+    return tuple(
+        number
+        for number in range(run.delivered_through + 1, run.revisions + 1)
+        if get(txn, run.run, number).state is not RevisionState.WITHDRAWN
+    )
 
 
 def carry(txn: Txn, run: Run, request: Request) -> None:
@@ -222,7 +321,7 @@ def deliver(txn: Txn, log: Log, request: Request) -> None:
 def settle(txn: Txn, log: Log, run: Run, reason: str) -> list[int]:
     """Bring every revision of an ending run into a final state; return their numbers (C17)."""
     settled: list[int] = []
-    for number in range(run.delivered_through + 1, run.revisions + 1):
+    for number in undelivered(txn, run):
         revision = get(txn, run.run, number)
         state = (
             RevisionState.DELIVERY_UNKNOWN

@@ -224,7 +224,7 @@ def save_checkpoint(txn: Txn, run_id: RunId, owner: OwnerId, state: bytes, now_m
     number = run.checkpoints + 1
     checkpoint = Checkpoint(run=run_id, number=number, at_ms=now_ms, state=state)
     txn.put(keys.checkpoint(run_id), encode(checkpoint))
-    put(txn, replace(run, checkpoints=number))
+    put(txn, replace(run, checkpoints=number, effects_saved=run.effects))
     return number
 
 

@@ -60,7 +60,7 @@ J, K = ClientId("j"), ClientId("k")
 
 GOLDEN: list[tuple[str, Record]] = [
     (
-        "9801 aa6261636b67726f756e64 a26331 c0 a27230 c402aabb a464656570 02",
+        "9901 aa6261636b67726f756e64 a26331 c0 a27230 c402aabb a464656570 02 03",
         Meaning(
             verb=Verb.BACKGROUND,
             conversation=C1,
@@ -68,10 +68,11 @@ GOLDEN: list[tuple[str, Record]] = [
             text_sha256=b"\xaa\xbb",
             depth=Depth.DEEP,
             expected_revision=2,
+            item=3,
         ),
     ),
     (
-        "9a02 a3616e6e a16b 9801a5706c61696ea26331c0c0c401aac0c0 07 a26331 02 a26d31 a27231 01",
+        "9a02 a3616e6e a16b 9901a5706c61696ea26331c0c0c401aac0c0c0 07 a26331 02 a26d31 a27231 01",
         Accepted(
             scope=ANN,
             client_id=K,
@@ -130,13 +131,20 @@ GOLDEN: list[tuple[str, Record]] = [
         ),
     ),
     (
-        "9406 40 cd0400 ce0036ee80",
-        Budget(requests_max=64, effects_max=1_024, active_ms_max=3_600_000),
+        "9606 40 cd0400 ce0036ee80 09 08",
+        Budget(
+            requests_max=64,
+            effects_max=1_024,
+            active_ms_max=3_600_000,
+            tokens_max=9,
+            deadline_at_ms=8,
+        ),
     ),
     (
-        "dc002007 a3616e6e a26331 a27231 a26d31 a16b a573686f7274 aa6261636b67726f756e64 "
-        "a66e6f726d616c a773746f70706564 a27731 07 9406010203 a26d30 01 91a27230 "
-        "a9757365725f73746f70 03 02 01 02 9102 01 9101 01 08 09 a16a 0a a27031 a164 04",
+        "dc002d07 a3616e6e a26331 a27231 a26d31 a16b a573686f7274 aa6261636b67726f756e64 "
+        "a66e6f726d616c a773746f70706564 a27731 07 960601020304c0 a26d30 01 91a27230 "
+        "a9757365725f73746f70 03 02 01 02 9102 01 9101 01 08 09 a16a 0a a27031 a164 "
+        "01 02 c3 05 01 06 02 9102 a27230 a26d30 c401bb 91a3776562 01 04",
         Run(
             scope=ANN,
             conversation=C1,
@@ -149,7 +157,7 @@ GOLDEN: list[tuple[str, Record]] = [
             state=RunState.STOPPED,
             owner=W1,
             admitted_at_ms=7,
-            budget=Budget(requests_max=1, effects_max=2, active_ms_max=3),
+            budget=Budget(requests_max=1, effects_max=2, active_ms_max=3, tokens_max=4),
             history_head=M0,
             history_entries=1,
             overview=(R0,),
@@ -168,6 +176,19 @@ GOLDEN: list[tuple[str, Record]] = [
             ended_at_ms=10,
             publication=P1,
             detail="d",
+            withdrawn=1,
+            entries=2,
+            resumes=True,
+            tokens=5,
+            unobserved=1,
+            active_ms=6,
+            questions=2,
+            open_questions=(2,),
+            parent=R0,
+            origin=M0,
+            origin_sha256=b"\xbb",
+            grants=("web",),
+            effects_saved=1,
             stop_entries=4,
         ),
     ),
@@ -205,7 +226,8 @@ GOLDEN: list[tuple[str, Record]] = [
         ),
     ),
     (
-        "9d0a a27231 01 a472312e31 a4706f7374 c4027b7d a46f6e6365 01 07 a4646f6e65 08 c40131 a164",
+        "9e0a a27231 01 a472312e31 a4706f7374 c4027b7d a46f6e6365 01 07 a4646f6e65 08 c40131 a164 "
+        "02",
         Effect(
             run=R1,
             number=1,
@@ -219,6 +241,7 @@ GOLDEN: list[tuple[str, Record]] = [
             ended_at_ms=8,
             result=b"1",
             reason="d",
+            entry=2,
         ),
     ),
     (
