@@ -1,8 +1,7 @@
 """A stage for whole conversations: a store, people who talk, agents that play a script.
 
-In memory nothing depends on time: take `autojump_clock`, and what hangs ends at once with
-`pykka.Timeout`, `TooSlowError` or a final state. On LMDB a commit takes a thread, so those
-tests use the real clock and end their runs themselves.
+In memory nothing takes time: where a test wants some to pass it takes `autojump_clock`. On
+LMDB a commit takes a thread, and that clock would not wait for it.
 """
 
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
@@ -41,7 +40,8 @@ from counterpoint.store.views import ConversationView, EventView, RunView
 Agents = Mapping[str, AgentFunction | Agent]
 Tool = Callable[[dict[str, Any]], Any]
 
-HOUR_S = 3600.0
+PATIENCE_S = 30.0
+"""How long a test waits for what happens at once, or never."""
 
 
 class Place(Protocol):
@@ -180,8 +180,8 @@ class Person:
             scope=self.scope, run=run, client_id=client_id or self.next_id()
         )
 
-    async def end_of(self, run: str) -> RunView:
-        with trio.fail_after(2 * HOUR_S):
+    async def end_of(self, run: str, *, within_s: float = PATIENCE_S) -> RunView:
+        with trio.fail_after(within_s):
             return await self.runtime.wait(scope=self.scope, run=run)
 
     async def run(self, run: str) -> RunView:
