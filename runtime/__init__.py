@@ -2,8 +2,9 @@
 
 from ..store.limits import Limits
 from ..store.revisions import Words as Revision
-from .agent import Agent, AgentFunction, EffectResult, RevisionNotCarried, RunContext, Turn
+from .agent import Agent, AgentFunction, RevisionNotCarried, RunContext, Turn
 from .config import Config
+from .effect import DidNotHappen, EffectResult, Happened
 from .errors import (
     BudgetSpent,
     Code,
@@ -36,10 +37,12 @@ __all__ = [
     "Code",
     "Config",
     "Damaged",
+    "DidNotHappen",
     "EffectResult",
     "GateClosed",
     "Gateway",
     "GatewayFailed",
+    "Happened",
     "Limits",
     "ModelInput",
     "ModelMessage",

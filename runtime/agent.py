@@ -23,20 +23,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
 import msgspec
 
 from ..actors.environment import Executor
 from ..actors.flight import Flight
 from ..actors.run import RunActor
-from ..store import effects, requests
+from ..store import requests
 from ..store.history import Snapshot
 from ..store.ids import ConversationId, RunId, ScopeId
 from ..store.limits import Limits
-from ..store.records import Depth, EffectState, Repeat, Request, RequestState
+from ..store.records import Depth, Repeat, Request, RequestState
 from ..store.revisions import Words as Revision
 from . import validation
+from .effect import EffectResult, Reconcile, RepeatClass, Undertaking, carry_out
 from .gateways.pairing import paired
 from .gateways.protocol import Gateway, GatewayFailed, ModelInput, Reply
 
@@ -67,16 +68,6 @@ class RevisionNotCarried(Exception):
     """An agent built an input in which a revision's words do not stand verbatim as the
     user's. Nothing was sent: the agent must put `revision.text` into a user message (C11).
     """
-
-
-class EffectResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an effect, for the agent to tell the model."""
-
-    status: Literal["done", "skipped", "failed"]
-    operation_id: str
-    value: Any = None
-    reason: str = ""
-    """For `skipped`: which revision came in; for `failed`: the error."""
 
 
 class Turn:
@@ -145,6 +136,7 @@ class Turn:
             raise fault
         return reply
 
+    @overload
     async def effect(
         self,
         name: str,
@@ -152,42 +144,74 @@ class Turn:
         *,
         do: Callable[[dict[str, Any]], Awaitable[Any]],
         repeat: Literal["read"] = "read",
+        time_limit_s: float | None = None,
+    ) -> EffectResult: ...
+
+    @overload
+    async def effect(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        do: Callable[[dict[str, Any], str], Awaitable[Any]],
+        repeat: Literal["idempotent", "once"],
+        time_limit_s: float | None = None,
+    ) -> EffectResult: ...
+
+    @overload
+    async def effect(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        do: Callable[[dict[str, Any], str], Awaitable[Any]],
+        repeat: Literal["reconcilable"],
+        reconcile: Reconcile,
+        time_limit_s: float | None = None,
+    ) -> EffectResult: ...
+
+    async def effect(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        do: Callable[..., Awaitable[Any]],
+        repeat: RepeatClass = "read",
+        reconcile: Reconcile | None = None,
+        time_limit_s: float | None = None,
     ) -> EffectResult:
-        """Carry out `do(arguments)` as an effect of this run, and return what became of it.
+        """Carry out `do` as an effect of this run, and return what became of it.
 
         Its intent is durable before it starts, and its result before this returns (C27). It
         does not start if a revision was saved since this turn's request: the result then
-        says `skipped`, so that the next request can pair it with its call (C13). What `do`
-        raises becomes a result with the status `failed`.
+        says `skipped`, so that the next request can pair it with its call (C13).
 
-        `arguments` and what `do` returns must be JSON. `repeat` says that doing it again
-        changes nothing outside; other classes of effect are not carried out yet.
+        `repeat` declares how it may be repeated; see `effect.py`. A read is called as
+        `do(arguments)`, everything else as `do(arguments, operation_id)`: pass the operation
+        id on to the outside. What `do` raises becomes a result with the status `failed`;
+        let it raise `OutcomeUnknown` if it can't tell whether it happened. `arguments` and
+        what `do` returns must be JSON. The default of `time_limit_s` is
+        `limits.effect_ms_max`.
+
+        An agent that is entered again gets the result that the same effect had before (C28).
 
         Raises:
           GateClosed, BudgetSpent, OwnerLost: it was not started. Let them pass.
         """
         values = dict(arguments)
-        effect = await self._actor.begin_effect(
-            name, _json.encode(values), Repeat(repeat), self._seen.revision
+
+        def bound(operation_id: str) -> Awaitable[Any]:
+            return do(values) if repeat == "read" else do(values, operation_id)
+
+        undertaking = Undertaking(
+            name=name,
+            arguments=values,
+            repeat=Repeat(repeat),
+            do=bound,
+            reconcile=reconcile,
+            time_limit_s=time_limit_s or self._limits.effect_ms_max / 1000,
         )
-        if effect.state is EffectState.SKIPPED:
-            return EffectResult(
-                status="skipped", operation_id=effect.operation_id, reason=effect.reason
-            )
-        try:
-            value = await do(values)
-            data = _json.encode(value)
-            validation.fits("result", len(data), self._limits.result_bytes_max)
-        except Exception as error:  # noqa: BLE001 — a tool is the host's code; its fault is a result
-            reason = f"{type(error).__name__}: {error}"
-            await self._actor.end_effect(
-                effect.number, effects.Result(state=EffectState.FAILED, reason=reason)
-            )
-            return EffectResult(status="failed", operation_id=effect.operation_id, reason=reason)
-        await self._actor.end_effect(
-            effect.number, effects.Result(state=EffectState.DONE, value=data)
-        )
-        return EffectResult(status="done", operation_id=effect.operation_id, value=value)
+        return await carry_out(self._actor, self._limits, undertaking, self._seen.revision)
 
 
 def _outcome(flight: Flight, reply: Reply | None, fault: Exception | None) -> requests.Outcome:

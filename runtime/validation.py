@@ -16,6 +16,8 @@ from ..store.refusal import Code, Refused
 
 E = TypeVar("E", bound=StrEnum)
 
+_json = msgspec.json.Encoder(order="deterministic")
+
 
 def _utf8(field: str, value: object) -> bytes:
     if not isinstance(value, str):
@@ -97,13 +99,13 @@ def choice(field: str, value: object, allowed: type[E], *, among: frozenset[E] |
 
 
 def as_json(field: str, value: object) -> bytes:
-    """Return a value as JSON.
+    """Return a value as JSON; equal values give equal bytes.
 
     Raises:
       Refused: `invalid`, if it is not of the kinds that JSON has.
     """
     try:
-        return msgspec.json.encode(value)
+        return _json.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise Refused(
             Code.INVALID, f"{field} can't be written as JSON: {error}", field=field

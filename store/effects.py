@@ -188,13 +188,16 @@ class Result(Record, frozen=True, kw_only=True):
 
 
 def end(txn: Txn, run_id: RunId, owner: OwnerId, number: int, result: Result, now_ms: int) -> None:
-    """Record what became of an effect. A second result for it changes nothing.
+    """Record what became of an effect that was under way, or unknown until now. A second
+    result for one that is settled changes nothing.
 
     Raises:
       OwnerLost: if the run is not `owner`'s.
     """
     run = runs.owned(txn, run_id, owner)
-    if number not in run.open_effects:
+    if number > run.effects:
+        return
+    if get(txn, run_id, number).state not in (EffectState.OPEN, EffectState.UNKNOWN):
         return
     log = runs.log(txn, run, now_ms)
     _close(txn, log, run, number, result)

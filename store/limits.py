@@ -36,6 +36,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     history_items_max: int = 40
     history_bytes_max: int = 32 * 1024
     requests_of_run_max: int = 64
+    effect_ms_max: int = 60_000
+    """How long one effect may take, if its agent says nothing else."""
     effects_of_run_max: int = 1_024
     tokens_of_run_max: int = 4_000_000
     keep_inputs: bool = True
