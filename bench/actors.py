@@ -19,7 +19,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,7 +68,7 @@ class TheirsEcho(pykka.ThreadingActor):
 
 
 @contextlib.contextmanager
-def pinned() -> Iterator[None]:
+def pinned() -> Generator[None]:
     """Keep this process, and the threads it starts, on one core."""
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(cores)})
@@ -256,7 +256,7 @@ def _starts(together: int) -> tuple[Ours, Theirs]:
     )
 
 
-def main(argv: list[str] | None = None) -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Run the comparison; `--quick` for a look that takes seconds."""
     parser = argparse.ArgumentParser(prog="bench actors", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, rough figures")
