@@ -241,7 +241,8 @@ def measure(size: Size) -> None:
     ours = idle_bytes("ours", size.idle)
     theirs = idle_bytes("theirs", size.idle_threads)
     print(
-        f"idle actor: ours {ours:,} B of {size.idle:,}   pykka {theirs:,} B of {size.idle_threads:,}"
+        f"{'idle actor':26} ours {ours:>11,} B, one of {size.idle:,}   "
+        f"pykka {theirs:,} B, one of {size.idle_threads:,}"
     )
 
 
