@@ -56,12 +56,14 @@ class Timing:
         poll_s: float,
         settle_every_s: float,
         drain_s: float,
+        stop_wait_s: float,
     ) -> None:
         self.write_wait_s = write_wait_s
         self.actor_idle_s = actor_idle_s
         self.poll_s = poll_s
         self.settle_every_s = settle_every_s
         self.drain_s = drain_s
+        self.stop_wait_s = stop_wait_s
 
 
 class Environment:

@@ -18,7 +18,7 @@ from ..store import effects, endings, requests, revisions, runs
 from ..store.history import Snapshot, snapshot
 from ..store.ids import RunId
 from ..store.messages import get as message_of
-from ..store.records import Effect, Reason, Repeat, Request, RunState
+from ..store.records import Effect, Reason, Repeat, Request, Run, RunState
 from ..store.refusal import OutcomeUnknown, Refused
 from .environment import Environment, logger
 from .flight import Flight
@@ -68,6 +68,7 @@ class RunActor(TrioActor):
         self._cut: Reason | None = None
         self._detail = ""
         self._ended = False
+        self._finishing = False
         self._turn_owed = False
         self._requests_made = run.requests
         self._requests_when_owed = -1
@@ -94,7 +95,7 @@ class RunActor(TrioActor):
         with self._environment.engine.read() as txn:
             run = runs.find(txn, self.run.run)
         if run is None or run.owner != self._environment.owner or run.state in runs.FINAL:
-            if not self._ended:
+            if not self._ended and not self._finishing:
                 self._ended = True
                 self._scope.cancel()  # fenced: whoever has it now says what becomes of it (C29)
         elif run.state is RunState.STOPPING:
@@ -105,7 +106,21 @@ class RunActor(TrioActor):
     def _cut_for(self, reason: Reason) -> None:
         if self._cut is not Reason.USER_STOP:  # nothing outranks a stop (D17)
             self._cut = reason
-        self._scope.cancel()
+        if not self._scope.cancel_called:
+            self._scope.cancel()
+            self.spawn(self._fence)
+
+    async def _fence(self) -> None:
+        """End the run without its agent, if that does not react to being cut in time (C19).
+
+        Its task can't be killed, but nothing more comes out of it: the run is final, so
+        every rule that it would go through refuses it.
+        """
+        wait_s = self._environment.timing.stop_wait_s
+        await trio.sleep(wait_s)
+        if not self._ended:
+            self._detail = f"The agent did not react within {wait_s:g} s; it was shut out."
+            await self._conclude()
 
     async def _execute(self) -> None:
         try:
@@ -124,7 +139,7 @@ class RunActor(TrioActor):
         if agent is None:
             self._give_up(Reason.INTERNAL, f"No agent named {self.run.agent!r} is registered here.")
             return
-        self._scope.deadline = trio.current_time() + self.run.budget.active_ms_max / 1000
+        self._scope.deadline = trio.current_time() + self._seconds_left()
         try:
             with self._scope:
                 await agent.execute(self)
@@ -145,6 +160,14 @@ class RunActor(TrioActor):
                 self._give_up(Reason.DEADLINE, "The run's time is up.")
             elif not self._ended and self._cut is None:
                 self._give_up(Reason.AGENT_ERROR, "The agent returned without completing the run.")
+
+    def _seconds_left(self) -> float:
+        """Return how long the agent may work: its active time, or less up to its deadline."""
+        budget = self.run.budget
+        left_ms = budget.active_ms_max - self.run.active_ms
+        if budget.deadline_at_ms is not None:
+            left_ms = min(left_ms, budget.deadline_at_ms - self._environment.ids.now_ms())
+        return left_ms / 1000
 
     def _give_up(self, reason: Reason, detail: str) -> None:
         if self._cut is None:
@@ -191,11 +214,13 @@ class RunActor(TrioActor):
             detail=detail,
             insist=insist,
         )
-        result = await environment.insist(partial(endings.finish, ending=ending))
-        if isinstance(result, endings.OneMore):
-            return False
-        self._ended = True
-        return True
+        self._finishing = True
+        try:
+            result = await environment.insist(partial(endings.finish, ending=ending))
+        finally:
+            self._finishing = False
+        self._ended = not isinstance(result, endings.OneMore)
+        return self._ended
 
     # What an agent works through.
 
@@ -208,6 +233,17 @@ class RunActor(TrioActor):
         """Return what the run may see of its conversation (B35, B36)."""
         with self._environment.engine.read() as txn:
             return snapshot(txn, self._environment.limits, self.run)
+
+    def now(self) -> Run:
+        """Return the run's record as it is now."""
+        with self._environment.engine.read() as txn:
+            run = runs.find(txn, self.run.run)
+        assert run is not None, "a run's record is never removed while it is executed"
+        return run
+
+    def seconds_left(self) -> float:
+        """Return how long the agent may still work."""
+        return self._scope.deadline - trio.current_time()
 
     def seen(self) -> revisions.Seen:
         """Return what a person has added to the run by now, with the words."""

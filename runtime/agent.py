@@ -241,6 +241,15 @@ def _must_carry(model_input: ModelInput, revisions: tuple[Revision, ...]) -> Non
             )
 
 
+class Left(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run may still use (B44)."""
+
+    requests: int
+    effects: int
+    tokens: int
+    seconds: float
+
+
 class RunContext:
     """One run, as its agent sees it. Used in the agent's own task."""
 
@@ -258,6 +267,17 @@ class RunContext:
     def run_class(self) -> str:
         """The class of the slot that the run holds: `short` or `background`."""
         return self._actor.run_class
+
+    @property
+    def left(self) -> Left:
+        """What the run may still use; steering adds nothing to it (C16)."""
+        run, seconds = self._actor.now(), self._actor.seconds_left()
+        return Left(
+            requests=run.budget.requests_max - run.requests,
+            effects=run.budget.effects_max - run.effects,
+            tokens=max(0, run.budget.tokens_max - run.tokens),
+            seconds=max(0.0, seconds),
+        )
 
     @property
     def history(self) -> Snapshot:

@@ -32,6 +32,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """How often runs of processes that are gone are looked for."""
     drain_s: float = 10.0
     """How long runs may still work when the runtime is left (D20)."""
+    stop_wait_s: float = 5.0
+    """How long a run that is cut may take to come to rest before it ends without its agent."""
     live_runs_max: int = 2_000
     """Runs that this process executes at once."""
     map_bytes: int = 1 * GIB
@@ -53,4 +55,5 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             poll_s=self.poll_s,
             settle_every_s=self.settle_every_s,
             drain_s=self.drain_s,
+            stop_wait_s=self.stop_wait_s,
         )

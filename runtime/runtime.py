@@ -33,7 +33,7 @@ from ..actors.kernel import (
     SystemClosed,
     TrioFuture,
 )
-from ..actors.messages import Steer, Stop, Submit
+from ..actors.messages import Demand, Resolve, Steer, Stop, Submit, Withdraw
 from ..actors.roster import Roster
 from ..actors.tail import Delta, Tail
 from ..store import admission, events, identity, runs, views
@@ -221,13 +221,65 @@ class Runtime:
         with _naming(client_id, None):
             return await self._take_in(self._conversation_of(stop.scope, stop.run), stop)
 
+    async def withdraw(self, *, scope: str, run: str, revision: int, client_id: str) -> Receipt:
+        """Take back a steering that no request has taken yet (C53). Its message stays.
+
+        Raises:
+          Refused: `invalid`, `too_large`, `not_found`, `conflict`, `taken`, `busy`,
+            `store_full` or `store_unavailable`.
+          OutcomeUnknown: see there.
+        """
+        withdraw = Withdraw(
+            scope=_scope(scope),
+            client_id=_client_id(client_id),
+            run=RunId(validation.identifier("run", run)),
+            revision=validation.whole_number("revision", revision, least=1),
+        )
+        where = self._conversation_of(withdraw.scope, withdraw.run)
+        with _naming(client_id, None):
+            return await self._take_in(where, withdraw)
+
+    async def resolve(
+        self,
+        *,
+        scope: str,
+        run: str,
+        effect: int,
+        client_id: str,
+        happened: bool,
+        value: Any = None,
+        reason: str = "",
+    ) -> Receipt:
+        """Say what became of an effect whose outcome is unknown (C27). `value` is its
+        result, as JSON, if it happened; `reason` says how the person knows.
+
+        Raises:
+          Refused: `invalid`, `too_large`, `not_found`, `conflict`, `not_unknown`, `busy`,
+            `store_full` or `store_unavailable`.
+          OutcomeUnknown: see there.
+        """
+        limits = self.config.limits
+        data = None if value is None else validation.as_json("value", value)
+        validation.fits("value", len(data or b""), limits.result_bytes_max)
+        validation.text("reason", reason, bytes_max=limits.text_bytes_max, empty=True)
+        resolve = Resolve(
+            scope=_scope(scope),
+            client_id=_client_id(client_id),
+            run=RunId(validation.identifier("run", run)),
+            effect=validation.whole_number("effect", effect, least=1),
+            happened=happened,
+            value=data,
+            reason=reason,
+        )
+        where = self._conversation_of(resolve.scope, resolve.run)
+        with _naming(client_id, None):
+            return await self._take_in(where, resolve)
+
     def _conversation_of(self, scope: ScopeId, run: RunId) -> ConversationId:
         with self._engine.read() as txn:
             return runs.of_scope(txn, scope, run).conversation
 
-    async def _take_in(
-        self, conversation: ConversationId, message: Submit | Steer | Stop
-    ) -> Receipt:
+    async def _take_in(self, conversation: ConversationId, message: Demand) -> Receipt:
         if self._environment.closing and not isinstance(message, Stop):
             found = self._find(message.scope, message.client_id)
             if found is None:

@@ -198,6 +198,11 @@ def _new_run(submission: Submission, limits: Limits, log: Log, background: list[
             effects_max=limits.effects_of_run_max,
             active_ms_max=limits.active_ms_of_run_max,
             tokens_max=limits.tokens_of_run_max,
+            deadline_at_ms=(
+                None
+                if limits.deadline_ms_of_run is None
+                else submission.now_ms + limits.deadline_ms_of_run
+            ),
         ),
         history_head=log.last_entry,
         history_entries=log.entries,

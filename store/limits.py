@@ -43,6 +43,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     keep_inputs: bool = True
     """Whether the exact input of each request is kept with its run, or its hash alone."""
     active_ms_of_run_max: int = 60 * 60 * 1000
+    deadline_ms_of_run: int | None = None
+    """How long after its admission a run must have ended, waiting included; None: never."""
     progress_bytes_max: int = 4 * 1024
     result_bytes_max: int = 256 * 1024
     checkpoint_bytes_max: int = 1024 * 1024
