@@ -16,7 +16,8 @@ import msgspec
 import trio
 
 from ...store.revisions import Words as Revision
-from ..agent import AgentFunction, Build, EffectResult
+from ..agent import AgentFunction, Build
+from ..effect import EffectResult
 from ..gateways.protocol import Call, Gateway, GatewayFailed, ModelInput, Reply
 from .answer import OfflineAnswerer
 from .folder import Folder

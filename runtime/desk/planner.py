@@ -41,7 +41,7 @@ _Result = TypeVar("_Result")
 class ToolOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """What became of one call, as it stands in a message of role `tool`."""
 
-    status: Literal["done", "skipped", "failed"]
+    status: Literal["done", "skipped", "failed", "unknown"]
     value: Any = None
     reason: str = ""
 
@@ -112,7 +112,7 @@ class Results:
         outcome = self.find(wanted)
         if outcome is None:
             raise Missing([wanted])
-        if outcome.status == "failed":
+        if outcome.status != "done":
             return Failure(wanted.name, wanted.arguments, outcome.reason)
         return msgspec.convert(outcome.value, type_)
 

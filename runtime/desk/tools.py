@@ -321,7 +321,7 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
 
     def refusing() -> Any:
         try:
-            return msgspec.to_builtins(work())
+            return msgspec.json.decode(msgspec.json.encode(work()))
         except (FileRefused, TableRefused, IndexUnavailable) as refusal:
             raise ToolRefused(str(refusal)) from refusal
 

@@ -12,7 +12,8 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from counterpoint.runtime.agent import Build, EffectResult
+from counterpoint.runtime.agent import Build
+from counterpoint.runtime.effect import EffectResult
 from counterpoint.runtime.gateways.protocol import Gateway, ModelInput, Reply
 from counterpoint.store.revisions import Words
 

@@ -175,6 +175,7 @@ def test_a_held_index_is_waited_for_and_then_refused(
     assert places(found, "kurtosis") == ["new.md:1-1"]
 
 
+@pytest.mark.slow
 def test_many_may_build_and_search_one_index_at_once(tmp_path: Path) -> None:
     files = {f"{at}.md": f"apples {at}" for at in range(120)}
     root = index_of(tmp_path, files)
