@@ -250,6 +250,25 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
+class _Turns:
+    """An iterator and no generator: an agent that is cut leaves its loop midway, and would
+    have to close one."""
+
+    def __init__(self, actor: RunActor, limits: Limits) -> None:
+        self._actor = actor
+        self._limits = limits
+        self._number = 0
+
+    def __aiter__(self) -> _Turns:
+        return self
+
+    async def __anext__(self) -> Turn:
+        if self._actor.ended:
+            raise StopAsyncIteration
+        self._number += 1
+        return Turn(self._actor, self._limits, self._number)
+
+
 class RunContext:
     """One run, as its agent sees it. Used in the agent's own task."""
 
@@ -293,12 +312,9 @@ class RunContext:
         data = self._actor.restored
         return None if data is None else msgspec.msgpack.decode(data, type=kind)
 
-    async def turns(self) -> AsyncIterator[Turn]:
-        """Yield turns until the run has ended."""
-        number = 0
-        while not self._actor.ended:
-            number += 1
-            yield Turn(self._actor, self._limits, number)
+    def turns(self) -> AsyncIterator[Turn]:
+        """Iterate over turns until the run has ended."""
+        return _Turns(self._actor, self._limits)
 
     async def progress(self, text: str) -> None:
         """Record what the run is doing, in words for a person; cut at the limit."""
