@@ -404,7 +404,8 @@ async def test_without_budget_for_one_more_the_steering_is_settled_with_the_answ
     assert [event.kind for event in settled] == ["revision_settled", "run_ended"]
     assert settled[0].client_id == receipt.client_id
     assert settled[1].facts["unapplied_revisions"] == [1]
-    assert texts[str(receipt.message)] == WORDS
+    assert receipt.message is not None
+    assert texts[receipt.message] == WORDS
 
 
 @pytest.mark.contract("C17", "B71", "P26")
