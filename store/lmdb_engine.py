@@ -19,6 +19,7 @@ from typing import Final
 import lmdb
 import trio
 
+from .disk_room import bytes_wanted, lack_of_room
 from .engine import (
     KEY_FIRST,
     OutcomeInDoubt,
@@ -50,7 +51,6 @@ SETTLED_KEY: Final = b"\0settled"
 
 FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 READ_ONLY: Final = frozenset((errno.EROFS, errno.EACCES, errno.EPERM))
-
 
 Opener = Callable[[], lmdb.Environment]
 
@@ -162,9 +162,12 @@ def _code(error: lmdb.Error) -> int:
     return getattr(error, "code", 0)  # from py-lmdb 3.0
 
 
-def _not_stored(error: lmdb.Error) -> StoreError:
+def _not_stored(error: lmdb.Error, data: Path, wanted_bytes: int) -> StoreError:
     """Say what a failure means after which nothing of the batch is stored."""
     code = _code(error)
+    lack = lack_of_room(data, wanted_bytes) if code == errno.EIO else None
+    if lack is not None:
+        code = lack.errno or code
     if code in FULL:
         return StoreFull(f"the disk is full: {error}")
     if code in READ_ONLY:
@@ -182,6 +185,7 @@ class _Database:
         self._opener = opener
         self._map_bytes_max = map_bytes_max
         self.lock = lock  # None if it is read only
+        self._wanted_bytes = 0  # of the batch at hand
         self._in_doubt = False  # latched: what is on disk is not known
         self.gate = MapGate()
         self.map_bytes: int = env.info()["map_size"]
@@ -263,7 +267,8 @@ class _Database:
                     raise StoreFull(f"the map has its largest size, {limit} bytes") from error
                 self._remap(min(self.map_bytes * 2, limit), "the map is full")
             except lmdb.Error as error:
-                raise _not_stored(error) from error
+                data = Path(self._env.path()) / DATA_FILE
+                raise _not_stored(error, data, self._wanted_bytes) from error
 
     def _attempt(self, batch: list[Write]) -> bool:
         """Store `batch`, or raise what LMDB raised: then nothing of it is stored."""
@@ -274,6 +279,7 @@ class _Database:
                 if not writes:
                     txn.abort()
                     return False
+                self._wanted_bytes = bytes_wanted(writes)
                 _apply(writes, txn)
                 number = txn.id()
             except BaseException:
@@ -303,9 +309,13 @@ class _Database:
         anew and flushes, which makes the outcome final.
         """
         self.failed_commits += 1
+        doubtful = False
         try:
-            doubtful = self._meta_page_failed()
-            if doubtful:
+            try:
+                with self._inside():
+                    self._env.begin(write=True).abort()
+            except lmdb.PanicError:
+                doubtful = True
                 self._reopen()
             with self._inside():
                 txn = self._env.begin()
@@ -320,14 +330,6 @@ class _Database:
                 f"a commit failed ({failure}) and could not be read back ({error})"
             ) from failure
         return stored
-
-    def _meta_page_failed(self) -> bool:
-        try:
-            with self._inside():
-                self._env.begin(write=True).abort()
-        except lmdb.PanicError:
-            return True
-        return False
 
     def _reopen(self) -> None:
         with self.gate.alone(REMAP_WAIT_S) as alone:
@@ -431,12 +433,10 @@ async def open_lmdb_engine(
     """
     assert 0 < map_bytes <= map_bytes_max
 
+    options = {"map_bytes": map_bytes, "readers_max": readers_max}
+
     def opener() -> lmdb.Environment:
-        return opened(
-            open_environment(
-                path, map_bytes=map_bytes, readers_max=readers_max, read_only=read_only
-            )
-        )
+        return opened(open_environment(path, read_only=read_only, **options))
 
     def open_database() -> _Database:
         with ExitStack() as undo:

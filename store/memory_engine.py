@@ -49,18 +49,18 @@ class Image:
     and the list of chunks, which is small enough at 100,000 keys.
     """
 
-    __slots__ = ("_chunks", "_firsts")
+    __slots__ = ("_firsts", "chunks")
 
     def __init__(self, chunks: list[Chunk] | None = None) -> None:
-        self._chunks = chunks or []
-        self._firsts = [keys[0] for keys, _ in self._chunks]
+        self.chunks = chunks or []
+        self._firsts = [keys[0] for keys, _ in self.chunks]
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value at `key`, or None."""
         at = bisect_right(self._firsts, key) - 1
         if at < 0:
             return None
-        keys, values = self._chunks[at]
+        keys, values = self.chunks[at]
         index = bisect_left(keys, key)
         return values[index] if index < len(keys) and keys[index] == key else None
 
@@ -70,14 +70,14 @@ class Image:
         """Yield `(key, value)` for `start <= key < stop`, in key order or against it."""
         low = max(0, bisect_right(self._firsts, start) - 1)
         high = max(low, bisect_left(self._firsts, stop))
-        for keys, values in (reversed if reverse else iter)(self._chunks[low:high]):
+        for keys, values in (reversed if reverse else iter)(self.chunks[low:high]):
             first, last = bisect_left(keys, start), bisect_left(keys, stop)
             for index in (reversed if reverse else iter)(range(first, last)):
                 yield keys[index], values[index]
 
     def changed(self, writes: list[tuple[bytes, bytes | None]]) -> Image:
         """Return the image after `writes`, which are in key order."""
-        chunks = self._chunks.copy()
+        chunks = self.chunks.copy()
         # From the last chunk to the first, so that replacing one moves none still to come.
         end = len(writes)
         while end:

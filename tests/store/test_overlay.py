@@ -55,6 +55,7 @@ VALUES = st.binary(max_size=2)
 STEPS = st.lists(st.tuples(KEYS, st.one_of(st.none(), VALUES)), max_size=12)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(KEYS, VALUES), STEPS, STEPS, st.lists(st.tuples(BOUNDS, BOUNDS), max_size=5))
 def test_an_overlay_reads_as_a_dict_with_the_same_writes(
     content: Model, first: list[Step], then: list[Step], bounds: list[tuple[bytes, bytes]]
@@ -70,6 +71,7 @@ def test_an_overlay_reads_as_a_dict_with_the_same_writes(
         assert all(overlay.get(key) == model.get(key) for key in {*model, *content, b"zz"})
 
 
+@pytest.mark.slow
 @given(st.dictionaries(KEYS, VALUES), STEPS, STEPS, st.booleans())
 def test_what_one_overlay_absorbs_from_another_is_as_if_written_to_it(
     content: Model, below: list[Step], above: list[Step], scan_between: bool
@@ -88,6 +90,7 @@ def test_what_one_overlay_absorbs_from_another_is_as_if_written_to_it(
     assert list(lower.scan(b"a", b"z")) == scanned(model, b"a", b"z")
 
 
+@pytest.mark.slow
 @given(st.dictionaries(KEYS, VALUES), STEPS)
 def test_the_writes_are_in_key_order_and_lead_from_the_base_to_the_overlay(
     content: Model, steps: list[Step]
