@@ -89,6 +89,7 @@ class ConversationActor(TrioActor):
             run=ids.run(),
             owner=environment.owner,
             now_ms=ids.now_ms(),
+            resumes=environment.resumes(message.verb),
             disposition=decision.disposition,
         )
 

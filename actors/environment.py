@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 import trio
 
+from ..store.admission import run_class_of
 from ..store.engine import (
     Engine,
     OutcomeInDoubt,
@@ -24,6 +25,7 @@ from ..store.engine import (
 from ..store.ids import IdSource, OwnerId
 from ..store.limits import Limits
 from ..store.owner_lock import Liveness
+from ..store.records import Verb
 from ..store.refusal import Code, OutcomeUnknown, Refused
 
 if TYPE_CHECKING:
@@ -89,6 +91,11 @@ class Environment:
         self.agents = agents
         self.closing = False
         """True once the runtime admits nothing more (D20)."""
+
+    def resumes(self, verb: Verb) -> bool:
+        """Return whether the agent of a message's run wants to be entered again (D13)."""
+        agent = self.agents.get(run_class_of(verb))
+        return agent is not None and agent.resumes
 
     def deadline(self) -> float:
         """Return by when a write that is asked for now must have begun (D18)."""

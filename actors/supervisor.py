@@ -101,9 +101,11 @@ class Supervisor(TrioActor):
             heir=environment.owner,
             publication=environment.ids.publication(),
             now_ms=environment.ids.now_ms(),
+            agents=tuple(environment.agents),
         )
+        settle = partial(settlement.settle, limits=environment.limits, orphan=orphan)
         try:
-            result = await environment.commit(partial(settlement.settle, orphan=orphan))
+            result = await environment.commit(settle)
         except (Refused, OutcomeUnknown, Damaged):
             logger.exception("run %s of a process that is gone was not settled", run)
             return False

@@ -55,6 +55,10 @@ class Agent(msgspec.Struct, frozen=True):
     """`cut`: a saved revision interrupts the request in flight, as long as only text has
     streamed and no tool call has begun; the next request carries everything (B61, B62).
     `after_request`: the request is always waited for."""
+    on_owner_loss: Literal["interrupt", "resume"] = "interrupt"
+    """`resume`: a run whose process died is entered again from its last checkpoint; committed
+    effects are read back, unknown ones are treated by their class (C26, D13).
+    `interrupt`: it ends as interrupted, and what it committed is kept."""
 
 
 Build = Callable[[tuple[Revision, ...]], ModelInput]
@@ -362,4 +366,8 @@ def carried_out_by(agent: AgentFunction | Agent, limits: Limits) -> Executor:
     def execute(actor: RunActor) -> Awaitable[None]:
         return spec.function(RunContext(actor, limits))
 
-    return Executor(execute=execute, cuts_for_steering=spec.when_steered == "cut")
+    return Executor(
+        execute=execute,
+        cuts_for_steering=spec.when_steered == "cut",
+        resumes=spec.on_owner_loss == "resume",
+    )

@@ -77,6 +77,11 @@ def open_conversation(txn: Txn, opening: Opening) -> Accepted:
     return identity.once(txn, opening.scope, opening.client_id, opening.meaning, act)
 
 
+def run_class_of(verb: Verb) -> str:
+    """Return the class of the slot that a message's own run needs."""
+    return BACKGROUND if verb is Verb.BACKGROUND else SHORT
+
+
 def meaning(verb: Verb, conversation: ConversationId, text_sha256: bytes, depth: Depth) -> Meaning:
     """Return what a client id stands for that a `plain` or `background` message came with."""
     return Meaning(
@@ -101,6 +106,8 @@ class Submission(Record, frozen=True, kw_only=True):
     run: RunId
     owner: OwnerId
     now_ms: int
+    resumes: bool = False
+    """Whether the run's agent wants to be entered again if its owner is lost (D13)."""
     disposition: str
     """The router's decision, made before: by which rule the run may answer (B14, B16)."""
 
@@ -112,7 +119,7 @@ class Submission(Record, frozen=True, kw_only=True):
     @property
     def run_class(self) -> str:
         """The class of the slot that its run needs."""
-        return BACKGROUND if self.verb is Verb.BACKGROUND else SHORT
+        return run_class_of(self.verb)
 
 
 def admit(txn: Txn, limits: Limits, submission: Submission) -> Accepted:
@@ -207,4 +214,5 @@ def _new_run(submission: Submission, limits: Limits, log: Log, background: list[
         history_head=log.last_entry,
         history_entries=log.entries,
         overview=tuple(background[-limits.overview_runs_max :]),
+        resumes=submission.resumes,
     )

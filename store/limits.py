@@ -39,6 +39,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     effect_ms_max: int = 60_000
     """How long one effect may take, if its agent says nothing else."""
     effects_of_run_max: int = 1_024
+    entries_of_run_max: int = 5
+    """How often the agent of one run is entered, losses of its owner included."""
     tokens_of_run_max: int = 4_000_000
     keep_inputs: bool = True
     """Whether the exact input of each request is kept with its run, or its hash alone."""

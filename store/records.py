@@ -302,6 +302,8 @@ class Run(Record, frozen=True, kw_only=True, tag=7):
     """Those that providers have said they counted, in and out."""
     unobserved: int = 0
     """Requests whose usage nobody has said (C33)."""
+    entered_at_ms: int | None = None
+    """When its agent was last entered, if that was not at its admission."""
     active_ms: int = 0
     """How long its agent worked before it was last entered; waiting does not count."""
     questions: int = 0

@@ -141,10 +141,10 @@ GOLDEN: list[tuple[str, Record]] = [
         ),
     ),
     (
-        "dc002d07 a3616e6e a26331 a27231 a26d31 a16b a573686f7274 aa6261636b67726f756e64 "
+        "dc002e07 a3616e6e a26331 a27231 a26d31 a16b a573686f7274 aa6261636b67726f756e64 "
         "a66e6f726d616c a773746f70706564 a27731 07 960601020304c0 a26d30 01 91a27230 "
         "a9757365725f73746f70 03 02 01 02 9102 01 9101 01 08 09 a16a 0a a27031 a164 "
-        "01 02 c3 05 01 06 02 9102 a27230 a26d30 c401bb 91a3776562 01 04",
+        "01 02 c3 05 01 0b 06 02 9102 a27230 a26d30 c401bb 91a3776562 01 04",
         Run(
             scope=ANN,
             conversation=C1,
@@ -181,6 +181,7 @@ GOLDEN: list[tuple[str, Record]] = [
             resumes=True,
             tokens=5,
             unobserved=1,
+            entered_at_ms=11,
             active_ms=6,
             questions=2,
             open_questions=(2,),

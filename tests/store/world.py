@@ -349,7 +349,7 @@ class World:
             publication=self.ids.publication(),
             now_ms=self.now_ms(),
         )
-        return self.run(settlement.settle, orphan)
+        return self.run(settlement.settle, self.limits, orphan)
 
     # What is stored.
 
