@@ -59,6 +59,8 @@ class Timing:
         settle_every_s: float,
         drain_s: float,
         stop_wait_s: float,
+        restarts_max: int,
+        restarts_s: float,
     ) -> None:
         self.write_wait_s = write_wait_s
         self.actor_idle_s = actor_idle_s
@@ -66,6 +68,8 @@ class Timing:
         self.settle_every_s = settle_every_s
         self.drain_s = drain_s
         self.stop_wait_s = stop_wait_s
+        self.restarts_max = restarts_max
+        self.restarts_s = restarts_s
 
 
 class Environment:

@@ -82,7 +82,7 @@ class TrioActor(pykka.Actor):
 
     # The one name that subclasses must leave alone. Set by `start`, so that no `__init__`
     # has to pass a system on.
-    _life: Life
+    _life: Life | None = None
 
     @classmethod
     def start(  # pyright: ignore[reportIncompatibleMethodOverride] - it takes Self for Actor
@@ -98,14 +98,14 @@ class TrioActor(pykka.Actor):
         """
         actor = cls(*args, **kwargs)
         assert isinstance(actor.actor_inbox, Mailbox)
-        actor._life = Life(actor, actor.actor_inbox, system or default_system())
+        actor._life = life = Life(actor, actor.actor_inbox, system or default_system())
         if cls.registered:
             pykka.ActorRegistry.register(actor.actor_ref)
         logger.debug("Starting %s", actor)
         try:
             actor._start_actor_loop()
         except SystemClosed:
-            actor._life.depart()
+            life.depart()
             raise
         return actor.actor_ref
 
@@ -128,8 +128,21 @@ class TrioActor(pykka.Actor):
 
     @property
     def system(self) -> ActorSystem:
-        """The system it lives in, from `on_start` on; not yet in `__init__`."""
-        return self._life.system
+        """The system it lives in, from `on_start` on; not yet in `__init__`.
+
+        Raises:
+          RuntimeError: the actor was not started.
+        """
+        return self._alive().system
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The exception by which it is ending; None while it lives and if it was stopped.
+
+        For its children: one that is cancelled can tell the actor's own failure from a stop
+        and from the end of the whole system.
+        """
+        return self._alive().death
 
     def reply_later(self) -> LaterReply:
         """Return a handle; a handler that returns it replies later, through it.
@@ -140,7 +153,7 @@ class TrioActor(pykka.Actor):
         Raises:
           RuntimeError: no message is being served.
         """
-        return self._life.reply_later()
+        return self._alive().reply_later()
 
     def spawn(self, async_fn: Callable[..., Awaitable[object]], *args: Any) -> trio.CancelScope:
         """Run `async_fn(*args)` beside the actor's handlers, and return its cancel scope.
@@ -152,7 +165,7 @@ class TrioActor(pykka.Actor):
         Raises:
           RuntimeError: the actor has ended.
         """
-        return self._life.spawn(async_fn, args)
+        return self._alive().spawn(async_fn, args)
 
     @staticmethod
     def _create_actor_inbox() -> Mailbox:
@@ -163,4 +176,10 @@ class TrioActor(pykka.Actor):
         return TrioFuture()
 
     def _start_actor_loop(self) -> None:
-        self.system.admit(self.actor_ref, self._life.live, self._life.depart)
+        life = self._alive()
+        life.system.admit(self.actor_ref, life.live, life.depart)
+
+    def _alive(self) -> Life:
+        if self._life is None:
+            raise RuntimeError(f"{self} was not started")
+        return self._life

@@ -65,12 +65,12 @@ class Life:
         "_childless",
         "_children",
         "_context",
-        "_death",
         "_ended",
         "_later",
         "_mailbox",
         "_owed",
         "_serving",
+        "death",
         "system",
     )
 
@@ -79,7 +79,7 @@ class Life:
         self._actor = actor
         self._mailbox = mailbox
         self._ended = False
-        self._death: BaseException | None = None
+        self.death: BaseException | None = None
         self._serving: Envelope[Any] | None = None
         self._later: LaterReply | None = None
         self._owed: dict[LaterReply, None] | None = None
@@ -125,7 +125,7 @@ class Life:
     def depart(self) -> None:
         """Answer whoever still waits, and leave the system; the last act, never waits."""
         self._ended = True
-        actor, name, death = self._actor, str(self._actor), self._death
+        actor, name, death = self._actor, str(self._actor), self.death
         if not actor.actor_stopped.is_set():  # it never lived, or the loop broke down
             pykka.ActorRegistry.unregister(actor.actor_ref)
             actor.actor_stopped.set()
@@ -265,7 +265,7 @@ class Life:
     async def _fail(self, error: Exception) -> None:
         """End by `error`: log, unregister, stop, and cancel the children."""
         self._ended = True
-        self._death = error
+        self.death = error
         self._handle_failure(error)
         await self._reap()
 
@@ -278,13 +278,13 @@ class Life:
         """End by what no handler may catch; what is trio's goes on, all else stays here."""
         cancelled = _part(error, trio.Cancelled)
         if cancelled is not error:
-            self._death = error
+            self.death = error
             logger.debug("%r in %s. Stopping this actor alone.", error, self._actor)
             self._pass_on_interrupt(error)
         try:
             await self._retire()
         except BaseException as worse:
-            self._death = self._death or worse
+            self.death = self.death or worse
             logger.exception("Unhandled exception in %s:", self._actor)
             self._pass_on_interrupt(worse)
         if cancelled is not None:

@@ -7,6 +7,7 @@ alone, so that one which died is simply started again.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import pykka
@@ -35,6 +36,7 @@ class Roster:
         self._live_runs_max = live_runs_max
         self._conversations: dict[ConversationId, TrioActorRef[ConversationActor]] = {}
         self._runs: dict[RunId, TrioActorRef[RunActor]] = {}
+        self._deaths: dict[ConversationId, deque[float]] = {}
         self._quiet = trio.Event()
         tail.on_signal(self.signal)
 
@@ -42,14 +44,41 @@ class Roster:
         return len(self._runs)
 
     def conversation(self, conversation: ConversationId) -> TrioActorRef[ConversationActor]:
-        """Return the actor of a conversation, started now if it sleeps."""
+        """Return the actor of a conversation, started now if it sleeps or has died.
+
+        Raises:
+          Refused: `unavailable`, if it died too often of late.
+        """
         ref = self._conversations.get(conversation)
         if ref is None or not ref.is_alive():
+            self._must_not_die_over_and_over(conversation)
             ref = ConversationActor.start(
                 self._environment, self, conversation, system=self._system
             )
             self._conversations[conversation] = ref
         return ref
+
+    def run(self, run: RunId) -> TrioActorRef[RunActor] | None:
+        """Return the actor of a run that is executed here, or None."""
+        return self._runs.get(run)
+
+    def _must_not_die_over_and_over(self, conversation: ConversationId) -> None:
+        timing = self._environment.timing
+        deaths = self._deaths.get(conversation)
+        if deaths is None:
+            return
+        while deaths and deaths[0] <= trio.current_time() - timing.restarts_s:
+            deaths.popleft()
+        if not deaths:
+            del self._deaths[conversation]
+        elif len(deaths) > timing.restarts_max:
+            raise Refused(
+                Code.UNAVAILABLE,
+                f"The actor of this conversation failed {len(deaths)} times in "
+                f"{timing.restarts_s:g} s and is left alone for now; nothing was stored. "
+                "The host's log says why.",
+                failures=len(deaths),
+            )
 
     def forget_conversation(self, conversation: ConversationId) -> None:
         """Let go of a conversation's actor that goes to sleep."""
@@ -93,11 +122,20 @@ class Roster:
             logger.info("run %s was admitted while the host shut down", run)
 
     def died(self, ref: pykka.ActorRef[Any]) -> RunId | None:
-        """Forget the run whose actor ended by an exception; return it."""
-        for run, known in self._runs.items():
-            if known == ref:
+        """Forget an actor that ended by an exception; return its run, if it had one.
+
+        The actor of a conversation is started again from the store by the next message, with
+        a bounded intensity.
+        """
+        for run, known_run in self._runs.items():
+            if known_run == ref:
                 self._gone(run)
                 return run
+        for conversation, known in self._conversations.items():
+            if known == ref:
+                del self._conversations[conversation]
+                self._deaths.setdefault(conversation, deque()).append(trio.current_time())
+                return None
         return None
 
     def _gone(self, run: RunId) -> None:

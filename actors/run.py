@@ -8,9 +8,9 @@ it when a person stops the run, and records how it ended, once (D12, D16, D17).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import trio
 
@@ -19,7 +19,7 @@ from ..store.history import Snapshot, snapshot
 from ..store.ids import RunId
 from ..store.messages import get as message_of
 from ..store.records import Effect, Reason, Repeat, Request, Run, RunState
-from ..store.refusal import OutcomeUnknown, Refused
+from ..store.refusal import Code, OutcomeUnknown, Refused
 from .environment import Environment, logger
 from .flight import Flight
 from .kernel import TrioActor
@@ -35,6 +35,56 @@ _CUES: Final = {
     Reason.USER_STOP: runs.Cue.QUIESCE,
 }
 """How a run ends for each reason that is not its agent's answer."""
+
+WORDS_BYTES_MAX: Final = 4 * 1024
+"""How much is kept of what an exception says."""
+
+
+def in_words(error: BaseException) -> str:
+    """Return what an exception says, bounded and fit to be stored."""
+    text = f"{type(error).__name__}: {error}"
+    return text.encode(errors="replace")[:WORDS_BYTES_MAX].decode(errors="ignore")
+
+
+def why_it_ended(error: Exception) -> tuple[Reason | None, str]:
+    """Return for which reason an agent that raised `error` ends its run, and what to say.
+
+    None means that the run is somebody else's by now. Several tasks of an agent may have
+    raised at once: then a fault of its own comes before what the run's gate told them.
+    """
+    found = [_why(leaf) for leaf in _leaves(error)]
+    for reason in (Reason.AGENT_ERROR, Reason.INTERNAL, None, Reason.USER_STOP, Reason.BUDGET):
+        for why, words in found:
+            if why is reason:
+                whole = reason is Reason.AGENT_ERROR and len(found) > 1
+                return reason, in_words(error) if whole else words
+    raise AssertionError("every exception has a reason")
+
+
+def _why(error: Exception) -> tuple[Reason | None, str]:
+    match error:
+        case requests.BudgetSpent():
+            return Reason.BUDGET, str(error)
+        case requests.GateClosed():
+            return Reason.USER_STOP, ""
+        case runs.OwnerLost():
+            return None, ""
+        case Refused(code=Code.RUN_STOPPING):
+            return Reason.USER_STOP, ""
+        case Refused(code=Code.INVALID | Code.TOO_LARGE):
+            return Reason.AGENT_ERROR, error.sentence
+        case Refused() | OutcomeUnknown():
+            return Reason.INTERNAL, error.sentence
+        case _:
+            return Reason.AGENT_ERROR, in_words(error)
+
+
+def _leaves(error: Exception) -> Iterator[Exception]:
+    if isinstance(error, ExceptionGroup):
+        for inner in cast("ExceptionGroup[Exception]", error).exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error
 
 
 class RunActor(TrioActor):
@@ -76,6 +126,7 @@ class RunActor(TrioActor):
     def on_start(self) -> None:
         """Begin to execute."""
         self.spawn(self._execute)
+        self._look_again()  # a stop may have been accepted since the run was committed
 
     def on_stop(self) -> None:
         """Leave the roster."""
@@ -125,8 +176,11 @@ class RunActor(TrioActor):
     async def _execute(self) -> None:
         try:
             await self._work()
-        except trio.Cancelled:  # from outside: the whole runtime is being left
-            self._give_up(Reason.HOST_SHUTDOWN, "The host left the runtime.")
+        except trio.Cancelled:  # from outside of the run
+            if self.failure is None:
+                self._give_up(Reason.HOST_SHUTDOWN, "The host left the runtime.")
+            else:
+                self._give_up(Reason.INTERNAL, f"The run's actor failed: {self.failure!r}")
             raise
         finally:
             with trio.move_on_after(self._environment.timing.drain_s, shield=True):
@@ -143,18 +197,16 @@ class RunActor(TrioActor):
         try:
             with self._scope:
                 await agent.execute(self)
-        except requests.BudgetSpent as spent:
-            self._give_up(Reason.BUDGET, str(spent))
-        except requests.GateClosed:
-            self._cut = Reason.USER_STOP
-        except runs.OwnerLost:
-            self._ended = True
-        except (Refused, OutcomeUnknown) as error:
-            logger.exception("run %s could not go on", self.run.run)
-            self._give_up(Reason.INTERNAL, error.sentence)
         except Exception as error:  # noqa: BLE001 — an agent is the host's code: it may raise anything
-            logger.exception("the agent of run %s raised", self.run.run)
-            self._give_up(Reason.AGENT_ERROR, f"{type(error).__name__}: {error}")
+            reason, words = why_it_ended(error)
+            if reason is None:
+                self._ended = True
+            elif reason is Reason.USER_STOP:
+                self._cut = reason
+            else:
+                self._give_up(reason, words)
+            if reason in (Reason.AGENT_ERROR, Reason.INTERNAL):
+                logger.exception("run %s could not go on", self.run.run)
         else:
             if self._scope.cancelled_caught and self._cut is None:
                 self._give_up(Reason.DEADLINE, "The run's time is up.")
@@ -220,6 +272,9 @@ class RunActor(TrioActor):
         finally:
             self._finishing = False
         self._ended = not isinstance(result, endings.OneMore)
+        if self._ended:  # its agent has nothing left to do, and must not stay for ever
+            at_the_latest = trio.current_time() + environment.timing.stop_wait_s
+            self._scope.deadline = min(self._scope.deadline, at_the_latest)
         return self._ended
 
     # What an agent works through.

@@ -34,6 +34,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """How long runs may still work when the runtime is left (D20)."""
     stop_wait_s: float = 5.0
     """How long a run that is cut may take to come to rest before it ends without its agent."""
+    restarts_max: int = 5
+    """How often a conversation's actor that dies is started again in `restarts_s`."""
+    restarts_s: float = 60.0
     live_runs_max: int = 2_000
     """Runs that this process executes at once."""
     map_bytes: int = 1 * GIB
@@ -56,4 +59,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             settle_every_s=self.settle_every_s,
             drain_s=self.drain_s,
             stop_wait_s=self.stop_wait_s,
+            restarts_max=self.restarts_max,
+            restarts_s=self.restarts_s,
         )

@@ -16,11 +16,10 @@ import pykka
 import trio
 
 from ..actors.bells import Bells
-from ..actors.environment import Environment
+from ..actors.environment import Environment, logger
 from ..actors.kernel import ask, open_actor_system
 from ..actors.messages import ShutDown
 from ..actors.roster import Roster
-from ..actors.run import RunActor
 from ..actors.supervisor import RunDied, Settle, Supervisor
 from ..actors.tail import Tail
 from ..store import settlement
@@ -133,10 +132,11 @@ async def _running(
             if ref == supervisor:
                 failure = error
                 body.cancel()
-            elif issubclass(ref.actor_class, RunActor):
-                actor_run = roster.died(ref)
-                if actor_run is not None:
-                    supervisor.tell(RunDied(run=actor_run, what=f"internal fault: {error!r}"))
+                return
+            logger.error("%s ended by an exception", ref, exc_info=error)
+            run = roster.died(ref)
+            if run is not None:
+                supervisor.tell(RunDied(run=run, what=f"internal fault: {error!r}"))
 
         system.on_actor_death = on_death
         await ask(supervisor, Settle(), timeout=math.inf)

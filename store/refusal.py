@@ -41,6 +41,8 @@ class Code(StrEnum):
     """The conversation has too many runs that have not ended. Facts: `limit`."""
     OVERLOADED = "overloaded"
     """This process can't take more work at the moment. Facts: `limit`."""
+    UNAVAILABLE = "unavailable"
+    """Something of ours fails over and over and is left alone for now. Facts: `failures`."""
     BUSY = "busy"
     """The store's write lock was not free in time (D18). Facts: `waited_s`."""
     STORE_FULL = "store_full"
@@ -57,6 +59,7 @@ RETRY_UNCHANGED = frozenset(
         Code.REVISIONS_FULL,
         Code.RUNS_FULL,
         Code.OVERLOADED,
+        Code.UNAVAILABLE,
         Code.BUSY,
         Code.STORE_FULL,
         Code.STORE_UNAVAILABLE,
