@@ -29,7 +29,7 @@ import msgspec
 
 from ..actors.environment import Executor
 from ..actors.flight import Flight
-from ..actors.run import RunActor
+from ..actors.run import RunActor, in_words
 from ..store import requests
 from ..store.history import Snapshot
 from ..store.ids import ConversationId, RunId, ScopeId
@@ -231,7 +231,9 @@ def _outcome(flight: Flight, reply: Reply | None, fault: Exception | None) -> re
         return requests.Outcome(state=RequestState.INTERRUPTED, reason=str(flight.reason))
     assert fault is not None
     known = isinstance(fault, GatewayFailed)
-    reason = str(fault) if known else f"{type(fault).__name__}: {fault}"
+    reason = in_words(fault)
+    if known:
+        reason = reason.removeprefix(f"{type(fault).__name__}: ")
     return requests.Outcome(state=RequestState.FAILED, reason=reason)
 
 
@@ -330,7 +332,12 @@ class RunContext:
         self._actor.stream(text)
 
     def draft(self, text: str) -> None:
-        """Set what is published if the run is cut for time or budget, or its host goes."""
+        """Set what is published if the run is cut for time or budget, or its host goes.
+
+        Raises:
+          Refused: `too_large`.
+        """
+        validation.fits("draft", len(text.encode()), self._limits.answer_bytes_max)
         self._actor.draft = text
 
     async def save(self, state: Any) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import msgspec
 import trio
 
-from ..actors.run import RunActor
+from ..actors.run import RunActor, in_words
 from ..store import effects
 from ..store.limits import Limits
 from ..store.records import Effect, EffectState, Repeat
@@ -145,7 +145,7 @@ async def _done(undertaking: Undertaking, operation_id: str, limits: Limits) -> 
     except OutcomeUnknown as unknown:
         return effects.Result(state=EffectState.UNKNOWN, reason=unknown.sentence)
     except Exception as error:  # noqa: BLE001 — a tool is the host's code: it may raise anything
-        reason = f"{type(error).__name__}: {error}"
+        reason = in_words(error)
         return effects.Result(state=EffectState.FAILED, reason=reason)
     result = _result_of(value, limits)
     if result.state is EffectState.FAILED and undertaking.repeat is not Repeat.READ:
