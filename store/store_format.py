@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from .engine import StoreUnusable, Txn
-from .write_lock import WriteLock
+from .write_lock import WriteLock, sync_folder
 
 Migration = Callable[[Txn], None]
 """Turns a store of one format version into one of the next. A transaction like any other."""
@@ -113,5 +113,7 @@ def bring_to_format(
         steps = steps_to_format(found, wanted, migrations, folder=store.folder)
         if found != wanted:
             store.rewrite(encode_format(wanted), steps)
+        if found is None:
+            sync_folder(store.folder)
     finally:
         lock.unlock()

@@ -80,7 +80,10 @@ def open_lock(folder: Path) -> WriteLock:
       StoreUnusable: if the folder can't be one, can't be written to, or is open already.
     """
     try:
+        missing = [path for path in (folder, *folder.parents) if not path.exists()]
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in missing:
+            sync_folder(path.parent)
         return WriteLock(folder)
     except (FileExistsError, NotADirectoryError) as error:
         raise StoreUnusable(
@@ -88,6 +91,15 @@ def open_lock(folder: Path) -> WriteLock:
         ) from error
     except OSError as error:
         raise StoreUnusable(f"{folder} can't be written to: {error.strerror}") from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in `folder` durable: flushing a file does not flush its name."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _after_fork_in_child() -> None:
