@@ -195,7 +195,7 @@ def end(txn: Txn, run_id: RunId, owner: OwnerId, number: int, result: Result, no
       OwnerLost: if the run is not `owner`'s.
     """
     run = runs.owned(txn, run_id, owner)
-    if number > run.effects:
+    if not 1 <= number <= run.effects:
         return
     if get(txn, run_id, number).state not in (EffectState.OPEN, EffectState.UNKNOWN):
         return

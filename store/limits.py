@@ -57,7 +57,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if isinstance(value, int) and value < 1:
+            if type(value) is int and value < 1:  # a switch is no bound
                 raise ValueError(f"{name} must be at least 1, not {value}")
         for classes in (self.capacity, *self.capacity_of_scope.values()):
             for run_class, slots in classes.items():

@@ -191,12 +191,17 @@ def _note_late(txn: Txn, run: Run, ordinal: int, outcome: Outcome, now_ms: int) 
     request = get(txn, run.run, ordinal)
     if request.state is RequestState.COMPLETED or request.late is not None:
         return
-    tokens = (request.input_tokens, request.output_tokens)
-    if tokens == (None, None):
-        tokens = (outcome.input_tokens, outcome.output_tokens)
+    used = _used(request, outcome)
+    if None in (request.input_tokens, request.output_tokens):  # counted as unobserved till now
+        runs.put(txn, _charged(replace(run, unobserved=run.unobserved - 1), used))
     put(
         txn,
-        replace(request, late=outcome.state, input_tokens=tokens[0], output_tokens=tokens[1]),
+        replace(
+            request,
+            late=outcome.state,
+            input_tokens=used.input_tokens,
+            output_tokens=used.output_tokens,
+        ),
     )
     log = runs.log(txn, run, now_ms)
     log.append(
@@ -209,6 +214,16 @@ def _note_late(txn: Txn, run: Run, ordinal: int, outcome: Outcome, now_ms: int) 
         late=True,
     )
     log.close()
+
+
+def _used(request: Request, late: Outcome) -> Outcome:
+    """Return the usage that is known once a late result has come: what was known stays."""
+    known, said = request.input_tokens, request.output_tokens
+    return replace(
+        late,
+        input_tokens=late.input_tokens if known is None else known,
+        output_tokens=late.output_tokens if said is None else said,
+    )
 
 
 def settle(txn: Txn, log: Log, run: Run, outcome: Outcome) -> list[int]:

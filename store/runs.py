@@ -224,7 +224,9 @@ def save_checkpoint(txn: Txn, run_id: RunId, owner: OwnerId, state: bytes, now_m
     number = run.checkpoints + 1
     checkpoint = Checkpoint(run=run_id, number=number, at_ms=now_ms, state=state)
     txn.put(keys.checkpoint(run_id), encode(checkpoint))
-    put(txn, replace(run, checkpoints=number, effects_saved=run.effects))
+    # What is under way has given the agent no result yet, so the checkpoint can't cover it.
+    saved = min(run.open_effects, default=run.effects + 1) - 1
+    put(txn, replace(run, checkpoints=number, effects_saved=saved))
     return number
 
 

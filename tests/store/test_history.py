@@ -48,7 +48,7 @@ def test_a_question_sees_nothing_of_another_conversation(world: World) -> None:
     world.complete(elsewhere, "Another secret.")
     run = world.start(world.open(), "Well?")
     snapshot = seen_by(world, run)
-    assert snapshot.items == snapshot.overview == ()
+    assert (snapshot.items, snapshot.overview) == ((), ())
     assert snapshot.left_out == history.LeftOut(older=0, too_large=0)
 
 

@@ -5,7 +5,7 @@ hand, and the checker must name the row. Then random lives of a whole store, che
 every step.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Any
 
 import pytest
@@ -109,7 +109,7 @@ def test_a_healthy_store_has_no_breach() -> None:
 def test_the_checker_reads_every_record_of_a_store() -> None:
     sample = Sample()
     store = read(sample.world.base)
-    families = (
+    families: tuple[Sized, ...] = (
         store.accepted,
         store.conversations,
         store.events,
@@ -126,7 +126,7 @@ def test_the_checker_reads_every_record_of_a_store() -> None:
         store.listed,
         store.slots,
     )
-    assert all(families)
+    assert min(map(len, families)) > 0
     assert sum(map(len, families)) == len(sample.world.base.values) - 1  # the sequence
 
 

@@ -6,7 +6,7 @@ import pytest
 from counterpoint.store import keys
 from counterpoint.store.limits import BACKGROUND, SHORT, Limits
 
-NUMBERS = [name for name in Limits.__struct_fields__ if isinstance(getattr(Limits(), name), int)]
+NUMBERS = [name for name in Limits.__struct_fields__ if type(getattr(Limits(), name)) is int]
 
 
 @pytest.mark.contract("B41", "D9")
@@ -56,3 +56,7 @@ def test_the_name_of_a_class_has_to_fit_into_a_key() -> None:
 def test_fewer_slots_than_none_are_refused() -> None:
     with pytest.raises(ValueError, match="can't have -1 slots"):
         Limits(capacity={SHORT: -1})
+
+
+def test_a_switch_is_no_bound_and_may_be_off() -> None:
+    assert Limits(keep_inputs=False).keep_inputs is False

@@ -93,6 +93,30 @@ def test_a_run_sends_no_more_requests_than_its_budget_has() -> None:
     assert spent.value.what == "requests"
 
 
+@pytest.mark.contract("B44", "B66")
+def test_a_run_whose_tokens_are_spent_sends_no_more_requests() -> None:
+    world = World(Limits(tokens_of_run_max=10))
+    run = world.start(world.open())
+    world.begin_request(run)
+    world.end_request(run, 1, tokens=(4, 5))
+    world.begin_request(run)
+    world.end_request(run, 2, tokens=(1, 0))
+    with world.changes_nothing(), pytest.raises(BudgetSpent) as spent:
+        world.try_request(run)
+    assert spent.value.what == "tokens"
+    world.steer(run)
+    world.complete(run)
+    assert world.revision(run, 1).reason == "budget"
+
+
+def test_of_a_request_whose_input_is_not_kept_the_hash_is() -> None:
+    world = World(Limits(keep_inputs=False))
+    run = world.start(world.open())
+    request = world.ask(run)
+    assert world.base.get(keys.request_input(run, 1)) is None
+    assert len(world.request(run, 1).input_sha256) == len(request.input_sha256) == 32
+
+
 @pytest.mark.contract("B44")
 def test_more_slots_refill_no_budget() -> None:
     world = World(Limits(requests_of_run_max=1))
@@ -151,18 +175,30 @@ def test_the_late_result_of_an_interrupted_request_is_recorded_and_closes_nothin
     second = world.begin_request(run)
     before = world.record(run)
 
-    world.end_request(run, 1, RequestState.COMPLETED, tokens=(120, 30))
+    world.end_request(run, 1, RequestState.COMPLETED)
 
     late = world.request(run, 1)
     assert (late.state, late.reason) == (RequestState.INTERRUPTED, "steering")
     assert late.late is RequestState.COMPLETED
-    assert (late.input_tokens, late.output_tokens) == (120, 30)
     assert world.record(run) == before
     assert world.request(run, 2) == second
     assert world.revision(run, 1).state is RevisionState.CARRIED
     told = world.last_event(conversation)
     assert (told.kind, told.facts["request"]) == (EventKind.REQUEST_ENDED, 1)
     assert told.facts["late"] is True
+
+
+@pytest.mark.contract("B44", "B66", "C22", "C33")
+def test_usage_that_comes_late_is_charged_and_no_longer_counted_as_unobserved(
+    world: World, run: RunId
+) -> None:
+    world.begin_request(run)
+    world.end_request(run, 1, RequestState.INTERRUPTED)
+    record = world.record(run)
+    assert (record.tokens, record.unobserved) == (0, 1)
+    world.end_request(run, 1, RequestState.COMPLETED, tokens=(120, 30))
+    record = world.record(run)
+    assert (record.tokens, record.unobserved) == (150, 0)
 
 
 @pytest.mark.contract("C22")

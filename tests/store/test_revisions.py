@@ -2,7 +2,7 @@
 
 import pytest
 
-from counterpoint.store import messages, revisions, runs
+from counterpoint.store import messages, requests, revisions, runs
 from counterpoint.store.ids import ConversationId, RunId
 from counterpoint.store.limits import BACKGROUND, SHORT, Limits
 from counterpoint.store.records import (
@@ -245,6 +245,102 @@ def test_an_effect_that_was_decided_before_the_revision_is_skipped_and_says_so(
     assert skipped.reason == "superseded by revision 1"
     assert world.record(run).open_effects == ()
     assert world.begin_effect(run, revision=1).state is EffectState.OPEN
+
+
+# Withdrawing.
+
+
+@pytest.mark.contract("C53")
+def test_a_steering_that_no_request_has_taken_can_be_withdrawn_and_its_message_stays(
+    world: World, conversation: ConversationId, run: RunId
+) -> None:
+    accepted = world.steer(run, "Never mind this.")
+    world.steer(run, "But this.")
+    assert world.withdraw(run, 1, client_id="back").revision == 1
+    assert states(world, run) == [RevisionState.WITHDRAWN, RevisionState.SAVED]
+    told = world.last_event(conversation)
+    assert (told.kind, told.client_id) == (EventKind.REVISION_WITHDRAWN, "back")
+    assert accepted.message is not None
+    assert messages.get(world.base, accepted.message).text == "Never mind this."
+    assert [words.text for words in revisions.words(world.base, run, 1, 2)] == ["But this."]
+    assert world.ask(run).carries == (2,)
+
+
+@pytest.mark.contract("C53")
+def test_a_request_that_was_built_with_withdrawn_words_does_not_go_out(
+    world: World, run: RunId
+) -> None:
+    world.steer(run)
+    outgoing = requests.Outgoing(
+        run=run,
+        owner=world.owner,
+        gateway="scripted",
+        input_sha256=b"",
+        model_input=b"",
+        revision=1,
+        withdrawn=0,
+        now_ms=world.now_ms(),
+    )
+    world.withdraw(run, 1)
+    with world.changes_nothing():
+        assert world.run(requests.begin, outgoing) == Stale(revision=1)
+
+
+@pytest.mark.contract("C53")
+@pytest.mark.parametrize("state", ["carried", "delivered", "not_applied", "withdrawn"])
+def test_a_steering_that_is_taken_or_settled_can_not_be_withdrawn(
+    world: World, run: RunId, state: str
+) -> None:
+    world.steer(run)
+    if state in ("carried", "delivered"):
+        world.begin_request(run)
+    if state == "delivered":
+        world.end_request(run, 1)
+    if state == "not_applied":
+        world.finish(run, insist=True)
+    if state == "withdrawn":
+        world.withdraw(run, 1)
+    with world.refuses(Code.TAKEN) as refused:
+        world.withdraw(run, 1)
+    request = 1 if state in ("carried", "delivered") else None
+    assert refused.value.facts == {"run": run, "revision": 1, "state": state, "request": request}
+
+
+@pytest.mark.contract("C1", "D7")
+def test_a_withdrawal_is_read_back_and_its_id_is_for_nothing_else(world: World, run: RunId) -> None:
+    world.steer(run)
+    world.steer(run)
+    first = world.withdraw(run, 1, client_id="back")
+    with world.changes_nothing():
+        assert world.withdraw(run, 1, client_id="back") == first
+    with world.refuses(Code.CONFLICT):
+        world.withdraw(run, 2, client_id="back")
+
+
+@pytest.mark.parametrize("number", [0, 2, -1])
+def test_a_revision_that_never_was_is_not_found(world: World, run: RunId, number: int) -> None:
+    world.steer(run)
+    with world.refuses(Code.NOT_FOUND):
+        world.withdraw(run, number)
+
+
+@pytest.mark.contract("C10", "C17")
+def test_a_withdrawn_revision_neither_keeps_a_run_from_its_end_nor_is_settled_by_it(
+    world: World, run: RunId
+) -> None:
+    world.steer(run)
+    world.withdraw(run, 1)
+    assert world.complete(run).state is RunState.COMPLETED
+    assert states(world, run) == [RevisionState.WITHDRAWN]
+
+
+def test_what_a_run_has_seen_is_every_revision_that_stands(world: World, run: RunId) -> None:
+    for text in "abc":
+        world.steer(run, text)
+    world.withdraw(run, 2)
+    seen = revisions.seen(world.base, world.record(run))
+    assert [words.text for words in seen.words] == ["a", "c"]
+    assert (seen.revision, seen.withdrawn) == (3, 1)
 
 
 # Settling.

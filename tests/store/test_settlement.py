@@ -127,6 +127,83 @@ def test_an_effect_that_had_begun_keeps_its_run_from_being_started_afresh(
     assert isinstance(world.settle(run), Settled)
 
 
+# Entered again.
+
+
+@pytest.mark.contract("D13")
+def test_a_run_whose_agent_resumes_is_entered_again_with_what_it_has_left(
+    world: World, conversation: ConversationId
+) -> None:
+    run = world.start(conversation, resumes=True)
+    world.ask(run)
+    world.save(run, b"so far")
+    world.steer(run)
+    world.begin_request(run)
+    world.begin_effect(run)
+    before = world.record(run)
+    after = world.enter_again(run)
+
+    assert (after.state, after.owner, after.entries) == (RunState.RUNNING, world.owner, 2)
+    assert (after.requests, after.effects) == (before.requests, before.effects)
+    assert after.budget == before.budget
+    assert runs.checkpoint(world.base, run) == b"so far"
+    assert world.request(run, 2).state is RequestState.UNKNOWN
+    assert world.effect(run, 1).state is EffectState.UNKNOWN
+    assert (after.open_requests, after.open_effects) == ((), ())
+    assert world.slots_of_run(run) == [SHORT]
+    told = world.last_event(conversation)
+    assert (told.kind, told.facts["unknown_effects"]) == (EventKind.RUN_RESUMED, [1])
+    assert world.begin_request(run).carries == (1,)  # the lost request may not have had it
+
+
+@pytest.mark.contract("C24", "D13")
+def test_a_run_that_is_stopping_is_not_entered_again_though_its_agent_resumes(
+    world: World, conversation: ConversationId
+) -> None:
+    run = world.start(conversation, resumes=True)
+    world.ask(run)
+    world.stop(run)
+    assert isinstance(world.settle(run), Settled)
+    assert world.record(run).state is RunState.STOPPED
+
+
+@pytest.mark.contract("D13")
+def test_a_run_that_takes_its_process_down_each_time_is_interrupted_in_the_end() -> None:
+    world = World(Limits(entries_of_run_max=3))
+    run = world.start(world.open(), resumes=True)
+    world.ask(run)
+    for entry in (2, 3):
+        assert world.enter_again(run).entries == entry
+    assert isinstance(world.settle(run), Settled)
+    assert world.record(run).reason is Reason.OWNER_LOST
+
+
+@pytest.mark.contract("D13")
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_process_without_the_agent_of_a_run_starts_it_not(
+    world: World, conversation: ConversationId, begun: bool
+) -> None:
+    run = world.start(conversation, resumes=True)
+    if begun:
+        world.ask(run)
+    assert isinstance(world.settle(run, agents=("another",)), Settled)
+    record = world.record(run)
+    assert (record.state, record.reason) == (RunState.INTERRUPTED, Reason.OWNER_LOST)
+    assert "No agent named 'short'" in record.detail
+
+
+@pytest.mark.contract("B66", "C33", "D13")
+def test_the_usage_of_a_lost_request_is_counted_as_unobserved(
+    world: World, conversation: ConversationId
+) -> None:
+    run = world.start(conversation, resumes=True)
+    world.begin_request(run)
+    assert world.enter_again(run).unobserved == 1
+    world.begin_request(run)
+    world.settle(run, heir=world.new_owner())
+    assert world.record(run).unobserved == 2
+
+
 STAGES: list[tuple[str, Act]] = [
     ("admitted", lambda w, run: None),
     ("asking", lambda w, run: w.begin_request(run)),

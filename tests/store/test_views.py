@@ -256,7 +256,7 @@ def test_a_page_holds_every_run_that_its_entries_name(
 def test_an_empty_conversation_has_a_view(world: World, conversation: ConversationId) -> None:
     page = view(world, conversation)
     assert (page.title, page.version) == ("On prices", 1)
-    assert page.entries == page.live == ()
+    assert (page.entries, page.live) == ((), ())
     assert (page.runs, page.older) == ({}, 0)
 
 

@@ -145,7 +145,7 @@ class Life:
         record, rng = self.record(run), self.rng
         if record.open_requests and rng.random() < 0.6:
             state = rng.choice([RequestState.COMPLETED, *list(RequestState)[1:4]])
-            tokens = rng.choice([None, (3, 2)])
+            tokens = rng.choice([(None, None), (None, 2), (3, 2)])
             self.world.end_request(run, rng.choice(record.open_requests), state, tokens=tokens)
         elif record.open_effects and rng.random() < 0.6:
             state_of_effect = rng.choice([EffectState.DONE, EffectState.FAILED])

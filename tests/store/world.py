@@ -164,6 +164,7 @@ class World:
         depth: Depth = Depth.NORMAL,
         scope: ScopeId = ANN,
         owner: OwnerId | None = None,
+        resumes: bool = False,
     ) -> Accepted:
         submission = admission.Submission(
             scope=scope,
@@ -177,6 +178,7 @@ class World:
             run=self.ids.run(),
             owner=owner or self.owner,
             now_ms=self.now_ms(),
+            resumes=resumes,
             disposition="background by choice" if background else "answer",
         )
         return self.run(admission.admit, self.limits, submission)
@@ -189,8 +191,11 @@ class World:
         background: bool = False,
         scope: ScopeId = ANN,
         owner: OwnerId | None = None,
+        resumes: bool = False,
     ) -> RunId:
-        accepted = self.say(conversation, text, background=background, scope=scope, owner=owner)
+        accepted = self.say(
+            conversation, text, background=background, scope=scope, owner=owner, resumes=resumes
+        )
         assert accepted.run is not None
         return accepted.run
 
@@ -215,6 +220,46 @@ class World:
         )
         return self.run(revisions.steer, self.limits, steering)
 
+    def withdraw(
+        self,
+        run: RunId,
+        revision: int,
+        *,
+        client_id: str | None = None,
+        scope: ScopeId = ANN,
+    ) -> Accepted:
+        withdrawal = revisions.Withdrawal(
+            scope=scope,
+            run=run,
+            revision=revision,
+            client_id=ClientId(client_id) if client_id else self.client_id(),
+            now_ms=self.now_ms(),
+        )
+        return self.run(revisions.withdraw, withdrawal)
+
+    def resolve(
+        self,
+        run: RunId,
+        effect: int,
+        *,
+        happened: bool = True,
+        value: bytes | None = None,
+        reason: str = "seen in the books",
+        client_id: str | None = None,
+        scope: ScopeId = ANN,
+    ) -> Accepted:
+        resolution = effects.Resolution(
+            scope=scope,
+            run=run,
+            effect=effect,
+            client_id=ClientId(client_id) if client_id else self.client_id(),
+            happened=happened,
+            value=value,
+            reason=reason,
+            now_ms=self.now_ms(),
+        )
+        return self.run(effects.resolve, resolution)
+
     def stop(
         self,
         run: RunId,
@@ -238,7 +283,8 @@ class World:
     def try_request(
         self, run: RunId, *, revision: int | None = None, owner: OwnerId | None = None
     ) -> Request | requests.Stale:
-        seen = self.record(run).revisions if revision is None else revision
+        record = self.record(run)
+        seen = record.revisions if revision is None else revision
         model_input = f"input of {run} at {seen}".encode()
         outgoing = requests.Outgoing(
             run=run,
@@ -248,6 +294,8 @@ class World:
             model_input=model_input,
             revision=seen,
             now_ms=self.now_ms(),
+            withdrawn=record.withdrawn,
+            keep_input=self.limits.keep_inputs,
         )
         return self.run(requests.begin, outgoing)
 
@@ -263,12 +311,11 @@ class World:
         state: RequestState = RequestState.COMPLETED,
         *,
         reason: str = "",
-        tokens: tuple[int, int] | None = None,
+        tokens: tuple[int | None, int | None] = (None, None),
         owner: OwnerId | None = None,
     ) -> None:
-        used = tokens or (None, None)
         outcome = requests.Outcome(
-            state=state, reason=reason, input_tokens=used[0], output_tokens=used[1]
+            state=state, reason=reason, input_tokens=tokens[0], output_tokens=tokens[1]
         )
         self.run(requests.end, run, owner or self.owner, ordinal, outcome, self.now_ms())
 
@@ -282,6 +329,7 @@ class World:
         self,
         run: RunId,
         *,
+        name: str = "post",
         revision: int | None = None,
         repeat: Repeat = Repeat.ONCE,
         owner: OwnerId | None = None,
@@ -289,7 +337,7 @@ class World:
         intent = effects.Intent(
             run=run,
             owner=owner or self.owner,
-            name="post",
+            name=name,
             arguments=b"{}",
             repeat=repeat,
             revision=self.record(run).revisions if revision is None else revision,
@@ -336,11 +384,19 @@ class World:
         assert isinstance(ended, Run)
         return ended
 
+    def save(self, run: RunId, state: bytes = b"so far") -> int:
+        return self.run(runs.save_checkpoint, run, self.owner, state, self.now_ms())
+
     def promote(self, run: RunId, *, owner: OwnerId | None = None) -> list[RunId] | None:
         return self.run(runs.promote, self.limits, run, owner or self.owner, self.now_ms())
 
     def settle(
-        self, run: RunId, *, lost: OwnerId | None = None, heir: OwnerId | None = None
+        self,
+        run: RunId,
+        *,
+        lost: OwnerId | None = None,
+        heir: OwnerId | None = None,
+        agents: tuple[str, ...] | None = None,
     ) -> settlement.Adopted | settlement.Settled | None:
         orphan = settlement.Orphan(
             run=run,
@@ -348,8 +404,17 @@ class World:
             heir=heir or self.new_owner(),
             publication=self.ids.publication(),
             now_ms=self.now_ms(),
+            agents=agents,
         )
         return self.run(settlement.settle, self.limits, orphan)
+
+    def enter_again(self, run: RunId) -> Run:
+        """The process dies, and its heir goes on with the run."""
+        heir = self.new_owner()
+        settled = self.settle(run, heir=heir)
+        assert isinstance(settled, settlement.Adopted)
+        self.owner = heir
+        return settled.run
 
     # What is stored.
 
