@@ -42,13 +42,13 @@ logger = logging.getLogger("pykka")
 E = TypeVar("E", bound=BaseException)
 
 
-class _Failed(NamedTuple):
+class Failed(NamedTuple):
     """To the actor itself, ahead of all others: something that ran elsewhere has failed."""
 
     error: BaseException
 
 
-class _Begun(NamedTuple):
+class Begun(NamedTuple):
     """To the actor itself: go on with what an asker's task began in its place."""
 
     serve: Coroutine[Any, Any, Any]
@@ -188,9 +188,9 @@ class Life:
     def _serve_tuple(self, message: tuple[Any, ...]) -> Any:
         if isinstance(message, _ActorStop):
             return self._retire()
-        if isinstance(message, _Failed):
+        if isinstance(message, Failed):
             raise message.error
-        if isinstance(message, _Begun):
+        if isinstance(message, Begun):
             return message.serve
         return self._actor._handle_receive(message)  # pyright: ignore[reportPrivateUsage]
 
@@ -207,10 +207,10 @@ class Life:
             self._drop_later()
             self._answer_asker(reply_to, error)
         except BaseException as error:  # noqa: BLE001 - the actor dies of it, not the asker
-            self._mailbox.put_first(Envelope(_Failed(error), reply_to))
+            self._mailbox.put_first(Envelope(Failed(error), reply_to))
         else:
             if response.__class__ is CoroutineType:
-                self._mailbox.put_first(Envelope(_Begun(response), reply_to))
+                self._mailbox.put_first(Envelope(Begun(response), reply_to))
             elif self._later is not None or response.__class__ is LaterReply:
                 self._answer_later(envelope, response)
             else:
@@ -337,7 +337,7 @@ class Life:
         if self._ended:
             logger.error("Unhandled exception in a task of %s:", self._actor, exc_info=error)
         else:
-            self._mailbox.put_first(Envelope(_Failed(error)))
+            self._mailbox.put_first(Envelope(Failed(error)))
 
     async def _reap(self) -> None:
         """Cancel the children and wait for them, as a nursery would."""
@@ -353,9 +353,9 @@ class Life:
 def _refuse(name: str, death: BaseException | None, envelope: Envelope[Any]) -> None:
     """Answer an envelope that the actor `name` left over."""
     message, reply_to = envelope.message, envelope.reply_to
-    if isinstance(message, _Failed):
+    if isinstance(message, Failed):
         logger.error("Unhandled exception in a task of %s:", name, exc_info=message.error)
-    if isinstance(message, _Begun):
+    if isinstance(message, Begun):
         message.serve.close()
     if reply_to is None:
         return
