@@ -1,0 +1,228 @@
+"""The command line of `counterpoint`, checked before anything happens."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import math
+import os
+import re
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Final, NoReturn
+
+import msgspec
+
+from ...store.limits import DEFAULT_CAPACITY, Limits
+from .. import validation
+from ..desk import sample_folder
+from ..errors import Refused
+from . import json_lines, typed_lines
+
+_PACE_S_MAX: Final = 3_600.0
+_SLOTS_MAX: Final = 1_000
+_MAP_BYTES_MAX: Final = 1 << 46
+_CURSOR_MAX: Final = 1 << 62
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What `counterpoint chat` was asked to do."""
+
+    folder: Path
+    store: Path
+    scope: str
+    pace_s: float
+    drain_s: float
+    json: bool
+    after: int | None
+    slots: dict[str, int]
+    map_bytes_max: int | None
+
+    def limits(self) -> Limits:
+        """Return the limits of the store."""
+        return Limits(capacity={**DEFAULT_CAPACITY, **self.slots})
+
+
+class Wrong(Exception):
+    """The command line can't be carried out; the sentence says why. Nothing has happened."""
+
+
+class Answered(Exception):
+    """The command line asked for a text, and here it is: `--help` or `--version`."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one sentence, and leaves printing and exiting to its caller."""
+
+    def error(self, message: str) -> NoReturn:
+        raise Wrong(f"{message[:1].upper()}{message[1:].rstrip('.')}. See {self.prog} --help.")
+
+    def print_help(self, file: object = None) -> None:
+        raise Answered(self.format_help())
+
+
+class _Version(argparse.Action):
+    def __call__(self, *_: object) -> None:
+        raise Answered(f"counterpoint {metadata.version('counterpoint')}\n")
+
+
+def read(arguments: Sequence[str], environ: dict[str, str]) -> Settings:
+    """Return what is asked for.
+
+    Raises:
+      Wrong: something about it is wrong.
+      Answered: it asks for a text only.
+    """
+    found = _parser().parse_args(arguments)
+    folder = Path(found.folder) if found.folder is not None else sample_folder()
+    if not folder.is_dir():
+        what = "is not a folder" if folder.exists() else "does not exist"
+        raise Wrong(f"{folder} {what}. Name a folder of your own files, or none for the sample.")
+    store = Path(found.store) if found.store is not None else default_store(folder, environ)
+    if store.exists() and not store.is_dir():
+        raise Wrong(f"{store} is a file. A store is a folder: name another with --store.")
+    return Settings(
+        folder=folder.resolve(),
+        store=store.absolute(),
+        scope=found.scope,
+        pace_s=found.pace,
+        drain_s=found.drain,
+        json=found.json,
+        after=found.after,
+        slots=dict(found.slots),
+        map_bytes_max=found.map_bytes_max,
+    )
+
+
+def default_store(folder: Path, environ: dict[str, str]) -> Path:
+    """Return where the chats over a folder are kept, unless the person says otherwise.
+
+    Raises:
+      Wrong: the person has no home folder.
+    """
+    data = environ.get("XDG_DATA_HOME", "")
+    if not os.path.isabs(data):  # the XDG specification: ignore it then
+        data = os.path.join(os.path.expanduser("~"), ".local", "share")
+    if not os.path.isabs(data):
+        raise Wrong("There is no home folder to keep the store in: use --store.")
+    root = str(folder.resolve())
+    digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:12]
+    name = re.sub(r"[^\w.-]", "_", Path(root).name) or "root"
+    return Path(data) / "counterpoint" / f"{name}-{digest}"
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="counterpoint",
+        description="Talk with an agent that goes on working while you talk.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
+    verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    chat = verbs.add_parser(
+        "chat",
+        help="talk about the files of a folder",
+        description="Talk about the files of a folder, offline, while research runs over them.",
+        epilog=f"At a terminal:\n\n{_indented(typed_lines.HELP)}\n\n{json_lines.__doc__}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    _add_options(chat)
+    return parser
+
+
+def _add_options(chat: argparse.ArgumentParser) -> None:
+    chat.add_argument(
+        "folder", nargs="?", metavar="FOLDER", help="your files; without it, the sample data"
+    )
+    chat.add_argument(
+        "--store", metavar="DIR", help="where conversations are kept (a folder of your own data)"
+    )
+    chat.add_argument(
+        "--scope", default="me", type=_scope, help="whose conversation and slots (me)"
+    )
+    chat.add_argument(
+        "--pace",
+        default=0.0,
+        type=_seconds(least=0.0),
+        metavar="SECONDS",
+        help="wait so long between two turns of research (0)",
+    )
+    chat.add_argument(
+        "--json", action="store_true", help="lines of JSON, as always without a terminal"
+    )
+    chat.add_argument(
+        "--after",
+        type=_whole(least=0, most=_CURSOR_MAX),
+        metavar="N",
+        help="show the events behind number N; 0 shows all (only new ones)",
+    )
+    chat.add_argument(
+        "--slots",
+        action="append",
+        default=[],
+        type=_slots,
+        metavar="CLASS=N",
+        help="runs at once in a scope: short=3, background=1; may be given for both",
+    )
+    chat.add_argument(
+        "--drain",
+        default=10.0,
+        type=_seconds(least=0.01),
+        metavar="SECONDS",
+        help="how long runs may still work when the chat is left (10)",
+    )
+    chat.add_argument(
+        "--map-bytes-max",
+        type=_whole(least=1 << 16, most=_MAP_BYTES_MAX),
+        metavar="N",
+        help="how large the store may grow (64 GiB)",
+    )
+
+
+def _indented(text: str) -> str:
+    return "".join(f"    {line}\n" for line in text.splitlines())
+
+
+def _scope(text: str) -> str:
+    try:
+        return validation.identifier("scope", text)
+    except Refused as refused:
+        raise argparse.ArgumentTypeError(refused.sentence) from refused
+
+
+def _seconds(*, least: float) -> Callable[[str], float]:
+    def seconds(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not least <= value <= _PACE_S_MAX:
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is not a number of seconds from {least:g} to {_PACE_S_MAX:g}"
+            )
+        return value
+
+    return seconds
+
+
+def _whole(*, least: int, most: int) -> Callable[[str], int]:
+    def whole(text: str) -> int:
+        value = int(text) if re.fullmatch(r"[0-9]{1,19}", text) else -1
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is not a whole number from {least} to {most}"
+            )
+        return value
+
+    return whole
+
+
+def _slots(text: str) -> tuple[str, int]:
+    run_class, _, number = text.partition("=")
+    if run_class not in DEFAULT_CAPACITY:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} names no class: say {' or '.join(f'{name}=N' for name in DEFAULT_CAPACITY)}"
+        )
+    return run_class, _whole(least=0, most=_SLOTS_MAX)(number)
