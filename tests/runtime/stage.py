@@ -32,7 +32,7 @@ from counterpoint.runtime import (
     open_runtime,
 )
 from counterpoint.runtime.opening import runtime_on
-from counterpoint.store.ids import OwnerId, RunId
+from counterpoint.store.ids import ConversationId, OwnerId, RunId
 from counterpoint.store.memory_engine import Faults, Image, MemoryEngine
 from counterpoint.store.owner_lock import OwnersInMemory
 from counterpoint.store.views import ConversationView, EventView, RunView
@@ -124,7 +124,9 @@ class OnDisk:
 class Person:
     """Somebody with a scope and a conversation of their own, who counts what they send."""
 
-    def __init__(self, runtime: Runtime, scope: str, conversation: str, sent: int = 0) -> None:
+    def __init__(
+        self, runtime: Runtime, scope: str, conversation: ConversationId, sent: int = 0
+    ) -> None:
         self.runtime = runtime
         self.scope = scope
         self.conversation = conversation

@@ -136,7 +136,8 @@ async def test_a_class_without_slots_refuses_everything_and_names_nobody() -> No
     assert caught.value.facts["holders"] == []
 
 
-@pytest.mark.contract("C36", "D16", "P104", "C5")
+@pytest.mark.slow
+@pytest.mark.contract("C36", "D16", "P104")
 async def test_who_reacts_to_the_end_is_never_refused(place: Place) -> None:
     async with place.open({"short": answers}, config(short=1)) as runtime:
         ann = await person(runtime)

@@ -14,6 +14,7 @@ from trio.testing import MockClock
 
 from counterpoint.runtime import Code, Config, Limits, Receipt, Refused
 from counterpoint.runtime.gateways import Gate, ScriptedGateway, say
+from counterpoint.store.ids import ConversationId
 
 from .stage import InMemory, Person, answers, person, plays, rests, run_of
 
@@ -348,9 +349,9 @@ async def test_what_belongs_to_another_scope_is_not_there() -> None:
         ann = await person(runtime, "ann")
         run = await ann.starts("A secret")
         eve = Person(runtime, "eve", ann.conversation)
-        never = Person(runtime, "eve", "c" + "0" * (len(ann.conversation) - 1))
+        never = Person(runtime, "eve", ConversationId("c" + "0" * 24))
 
-        for intruder, target in ((eve, run), (never, "r" + "0" * (len(run) - 1))):
+        for intruder, target in ((eve, run), (never, "r" + "0" * 24)):
             with place.refuses(Code.NOT_FOUND):
                 await intruder.says("Hello")
             with place.refuses(Code.NOT_FOUND):

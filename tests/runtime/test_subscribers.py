@@ -6,6 +6,7 @@ cursor, or are slow; what each has heard is compared with the conversation's eve
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import partial
 
 import pytest
 import trio
@@ -76,7 +77,7 @@ async def test_whoever_comes_back_with_a_cursor_misses_nothing_and_hears_nothing
         version = (await ann.view()).version
         heard: Heard = []
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(lambda: listen(ann, heard, after=version))
+            nursery.start_soon(partial(listen, ann, heard, after=version))
             await ann.starts("One more")
 
     assert [event.number for event in everything] == list(range(1, version + 1))
@@ -100,11 +101,12 @@ async def _from(runtime: Runtime, ann: Person, cursor: int) -> list[EventView]:
 @pytest.mark.contract("B6", "B7", "C25", "P72")
 async def test_leaving_stops_nothing() -> None:
     gate = Gate()
+    heard: Heard = []
     gateway = ScriptedGateway(say("Tea ", gate, "grows."))
     async with InMemory().open({"short": plays(gateway)}) as runtime:
         ann = await person(runtime)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(listen, ann, [])
+            nursery.start_soon(listen, ann, heard)
             nursery.start_soon(ann.end_of, run := await ann.starts("Tea?"))
             await gate.reached()
             nursery.cancel_scope.cancel()
