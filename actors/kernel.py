@@ -163,7 +163,7 @@ class TrioActor(pykka.Actor):
         on the loop: from hooks, handlers and children.
 
         Raises:
-          RuntimeError: the actor has ended.
+          RuntimeError: the actor has ended, or this is another thread than its loop's.
         """
         return self._alive().spawn(async_fn, args)
 

@@ -115,6 +115,8 @@ class Life:
         """Start a child, and return its cancel scope."""
         if self._ended:
             raise RuntimeError(f"{self._actor} has ended, so it cannot spawn")
+        if not self.system.on_loop_thread():
+            raise RuntimeError(f"{self._actor} can spawn on the thread of its loop only")
         scope = trio.CancelScope()
         self.system.start_task(self._live_as_child, scope, async_fn, args)
         if self._children is None:

@@ -130,3 +130,13 @@ async def test_a_dead_actor_spawns_nothing(system: ActorSystem) -> None:
     ref = Restless.start(system=system)
     await ref.stop(block=False)
     assert diary_of(ref) == ["refused"]
+
+
+async def test_another_thread_cannot_spawn(system: ActorSystem) -> None:
+    ref = Stage.start(system=system)
+
+    async def from_a_thread(stage: Stage) -> None:
+        await trio.to_thread.run_sync(stage.spawn, noted_sleep, stage)
+
+    with pytest.raises(RuntimeError, match="thread of its loop"):
+        await ask(ref, from_a_thread, timeout=ASK_SECONDS)
