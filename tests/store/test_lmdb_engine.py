@@ -29,6 +29,7 @@ from counterpoint.store.engine import (
     StoreUnusable,
     Txn,
 )
+from counterpoint.store.group_commit import BUSY_PASSES_MAX, GIL_YIELD_S
 from counterpoint.store.lmdb_engine import LmdbEngine, open_lmdb_engine
 
 KIB = 1024
@@ -49,10 +50,12 @@ class Stop:
 
     def __init__(self) -> None:
         self.begun = trio.Event()
+        self.entered = threading.Event()
         self.go = threading.Event()
         self._token = trio.lowlevel.current_trio_token()
 
     def __call__(self, txn: Txn) -> str:
+        self.entered.set()
         self._token.run_sync_soon(self.begun.set)
         assert self.go.wait(60)
         txn.put(b"stopped", b"and gone on")
@@ -119,13 +122,43 @@ async def test_writes_that_come_while_a_batch_is_in_flight_are_the_next_batch(
     assert engine.statistics().transactions == 11
 
 
-async def test_batches_complete_while_the_loop_is_never_idle(tmp_path: Path) -> None:
-    """The GIL hook: without it the writer thread would hardly ever get to run.
+async def test_a_busy_loop_yields_once_a_pass_and_only_while_a_batch_is_in_flight(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The GIL hook: without it a busy loop hardly ever lets the writer thread run."""
+    yields: list[float] = []
+    stop = Stop()
+    async with open_engine(tmp_path) as engine:
+        with monkeypatch.context() as patch:
+            patch.setattr("counterpoint.store.group_commit.time.sleep", yields.append)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(partial(engine.write, stop, deadline=inf))
+                await stop.begun.wait()
+                yields.clear()
+                for _ in range(10):
+                    await trio.lowlevel.checkpoint()
+                assert yields == [GIL_YIELD_S] * 10
+                await wait_all_tasks_blocked()
+                stop.go.set()
+            yields.clear()
+            for _ in range(10):
+                await trio.lowlevel.checkpoint()
+            assert yields == []
 
-    Method: a task makes every pass of the loop a busy one, for a bounded number of passes.
-    The thread needs the GIL a few times a batch and gets it for certain in each hook, so
-    each batch ends within a number of passes, whatever the machine.
-    """
+
+async def test_a_busy_loop_hands_over_after_a_few_passes(tmp_path: Path) -> None:
+    stop = Stop()
+    async with open_engine(tmp_path) as engine:
+        engine.enqueue(stop, deadline=inf, done=lambda _result, _error: None)
+        for _ in range(BUSY_PASSES_MAX):
+            assert engine.statistics().pending == 1, "others may still join it"
+            await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint()
+        assert stop.entered.wait(60), "it began although the loop was never idle"
+        stop.go.set()
+
+
+async def test_batches_complete_while_the_loop_is_never_idle(tmp_path: Path) -> None:
     done = 0
     passes = 0
     async with open_engine(tmp_path) as engine, trio.open_nursery() as nursery:
