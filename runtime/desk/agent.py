@@ -205,6 +205,8 @@ def describe(call: Call, language: Language) -> str:
                 first=arguments.get("first_date") or "…",
                 last=arguments.get("last_date") or "…",
             )
+        case "prepare":
+            return say(language, "progress_prepare", step=arguments.get("step", 1))
         case "tables":
             return say(language, "progress_tables")
         case _:

@@ -14,11 +14,11 @@ from ..gateways.protocol import ModelInput, Reply, ReplyStream
 from .brief import read_brief
 from .columns import choose, known_names
 from .gaps import gap_lines
-from .index import Found
 from .material import Excerpt, Failure, Material
 from .passages import is_table
 from .planner import Missing, Results, Wanted, tabulation, window_of
 from .question import Language, language_of, terms_of
+from .ranking import Found
 from .report import figure_lines, quote
 from .tools import ReadResult, SearchResult, TablesResult, TabulateResult
 from .window import without_phrases
@@ -73,18 +73,19 @@ def passages_answer(
 ) -> str:
     """Return the best passages with their places, and which terms stand nowhere."""
     shown = best_passages(found.passages, len(terms))
-    skipped = ""
+    notes: list[str] = []
+    if found.files_waiting:
+        notes.append(say(language, "gap_waiting", files=found.files, waiting=found.files_waiting))
     if found.files_skipped:
-        skipped = "\n" + say(language, "skipped", files="; ".join(found.files_skipped[:3]))
+        notes.append(say(language, "skipped", files="; ".join(found.files_skipped[:3])))
     if not shown:
         words = listed(language, list(terms))
-        return (
-            say(language, "nothing", folder=folder_name, terms=words, files=found.files) + skipped
-        )
-    parts = [quote(_excerpt(passage)) for passage in shown]
+        nothing = say(language, "nothing", folder=folder_name, terms=words, files=found.files)
+        return "\n".join([nothing, *notes])
     if found.missing:
-        parts.append(say(language, "not_mentioned", terms=listed(language, found.missing)))
-    return "\n\n".join(parts)
+        notes.insert(0, say(language, "not_mentioned", terms=listed(language, found.missing)))
+    parts = [quote(_excerpt(passage)) for passage in shown]
+    return "\n\n".join([*parts, "\n".join(notes)] if notes else parts)
 
 
 def best_passages(passages: Sequence[Found], terms: int) -> list[Found]:
@@ -136,15 +137,22 @@ def _excerpt(passage: Found) -> Excerpt:
     if len(passage.text) > _CHARACTERS_MAX:
         words = [term.lower() for term in passage.matched]
         hits = [sum(word in line.lower() for word in words) for line in lines]
-        first = last = hits.index(max(hits))
-        size = len(lines[first])
-        while last + 1 < len(lines) and size + len(lines[last + 1]) < _CHARACTERS_MAX:
-            last += 1
-            size += len(lines[last])
-        while first > 0 and size + len(lines[first - 1]) < _CHARACTERS_MAX:
-            first -= 1
-            size += len(lines[first])
-    start = passage.first_line + first
-    end = min(passage.first_line + last, passage.last_line)
+        first, last = _around(lines, hits.index(max(hits)))
+    start, end = passage.first_line + first, min(passage.first_line + last, passage.last_line)
     text = "\n".join(lines[first : last + 1])
     return Excerpt(passage.heading, ReadResult(passage.path, start, end, end, text))
+
+
+def _around(lines: Sequence[str], at: int) -> tuple[int, int]:
+    """Return the first and last of the lines around one of them that fit, before and after."""
+    first = last = at
+    size = len(lines[at])
+    grown = True
+    while grown:
+        grown = False
+        for beside in (first - 1, last + 1):
+            if 0 <= beside < len(lines) and size + len(lines[beside]) < _CHARACTERS_MAX:
+                size += len(lines[beside]) + 1
+                first, last = min(first, beside), max(last, beside)
+                grown = True
+    return first, last

@@ -22,10 +22,10 @@ FigureName = Literal["return", "volatility", "drawdown", "correlation"]
 FIGURE_NAMES: Final[tuple[FigureName, ...]] = ("return", "volatility", "drawdown", "correlation")
 
 _FIGURES: Final[dict[FigureName, str]] = {
-    "return": r"\breturn(?:s|ed)?\b|\bgain(?:s|ed)?\b"
-    r"|(?:区间|累计)?收益率?|回报率?|涨幅|涨跌幅?",
-    "volatility": r"\b(?:annuali[sz]ed\s+)?volatil(?:ity|e)\b|\brisk(?:s|y)?\b"
-    r"|(?:年化)?波动率?|风险",
+    "return": r"\b(?:return|gain)(?:s|ed)?\b|\b(?:rise|rose|risen|fell|fallen|lost|grew|grown)\b"
+    r"|(?:区间|累计)?收益率?|回报率?|涨幅|涨跌幅?|[上下]?[涨跌]了?",
+    "volatility": r"\b(?:annuali[sz]ed\s+)?volatil(?:ity|e)\b"
+    r"|(?:年化)?波动率?",
     "drawdown": r"\b(?:max(?:imum)?\s+)?draw-?downs?\b|最大回撤|回撤",
     "correlation": r"\bcorrelat\w+\b|相关系数|相关性|关联度|关联性?",
 }
@@ -138,7 +138,9 @@ def find_names(text: str, known: Sequence[str]) -> tuple[tuple[str, ...], str]:
     of its own; a name such as IT that is also a common word must be written in its own case.
     """
     found: list[tuple[int, str]] = []
-    for name in sorted(set(known), key=lambda name: (-len(name), name)):
+    present = text.lower()  # most of a folder's names are not in a text: a cheap test first
+    known = [name for name in set(known) if name.lower() in present]
+    for name in sorted(known, key=lambda name: (-len(name), name)):
         word = re.escape(name)
         if not is_cjk(name):
             word = rf"(?<![A-Za-z0-9_]){word}(?![A-Za-z0-9_])"

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 import msgspec
 
 from .brief import Brief, find_names, is_noise
-from .index import Found
+from .ranking import Found
 from .tools import COLUMNS_MAX, TableListed
 
 _PRICE_NAMES = (

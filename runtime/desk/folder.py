@@ -18,6 +18,7 @@ import msgspec
 _SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "site-packages", "venv"})
 _LINE_END = re.compile(r"\r\n|\n|\r")  # as editors count; str.splitlines also cuts at U+2028
 _PROBE_BYTES = 8192
+BINARY = "is a binary file."
 _HIGH_BYTES = re.compile(rb"[\x80-\xff]+")
 
 
@@ -91,6 +92,18 @@ class Folder:
                 skipped.append(found)
         return Scan(tuple(files), tuple(skipped), complete=True)
 
+    def state(self, path: str) -> FileState:
+        """Return the state of a file now.
+
+        Raises:
+          FileRefused: as `read`, but for what its content would say.
+        """
+        try:
+            status = self._resolve(path).stat()
+        except OSError as error:
+            raise FileRefused(f"{path} cannot be read: {error.strerror}.") from error
+        return FileState(path, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
     def read(self, path: str) -> tuple[str, ...]:
         """Return the lines of a text file, without their ends. Line 1 is at index 0.
 
@@ -111,7 +124,7 @@ class Folder:
         if len(data) > limit:
             raise FileRefused(f"{path} is larger than {limit:,} bytes.")
         if b"\0" in data[:_PROBE_BYTES] and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise FileRefused(f"{path} is a binary file.")
+            raise FileRefused(f"{path} {BINARY}")
         lines = _LINE_END.split(decode(data))
         return tuple(lines[:-1] if lines[-1] == "" else lines)
 

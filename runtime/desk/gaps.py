@@ -98,6 +98,9 @@ def _sources(material: Material) -> Iterator[str]:
     if material.brief.wants_figures:
         for refused in material.tables_refused:
             yield say(language, "gap_note", note=refused)
+    if material.search and material.search.files_waiting:
+        waiting = material.search.files_waiting
+        yield say(language, "gap_waiting", files=material.search.files, waiting=waiting)
     if material.search and not material.search.complete:
         yield say(language, "gap_incomplete", files=material.search.files)
     if material.search and material.search.files_skipped:

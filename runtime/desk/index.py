@@ -14,30 +14,23 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import math
-import re
 import sqlite3
-from collections.abc import Generator, Sequence
+import time
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from .folder import FileRefused, FileState, Folder, Skipped
+from .folder import FileRefused, FileState, Folder, Scan, Skipped
 from .passages import cut
-from .question import forms, is_cjk, pairs
+from .ranking import Found, rank
 
 SCHEMA_VERSION = 1  # a file of any other version is built anew
 BUSY_WAIT_SECONDS = 10.0
-_BATCH_FILES = 50
-_CANDIDATES_MAX = 200
-_SCANNED_MAX = 200
-_TRIGRAM = 3
-_HEADING_WEIGHT = 2.0  # bm25: words of a heading count double
-_WITHIN_WORD = 0.2  # "ratio" inside "iteration" is hardly a find
-_HEADING_SHARE = 0.8  # of a find in the text itself
-_MATCHED = 0.3  # less than that is not called a match
-_PAIRS_ONLY = 0.6  # a Chinese run found in pairs of characters, not whole
+_BATCH_FILES = 20
+_BATCH_BYTES = 1 << 20
 
 # What a damaged or half-made file is answered with; a full disk is not mended by a new file.
 _REBUILT = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR")
@@ -71,19 +64,6 @@ class _Outdated(Exception):
     """The file is of another version of this code."""
 
 
-class Found(msgspec.Struct, frozen=True):
-    """A passage that answers a search, best first."""
-
-    path: str
-    first_line: int
-    last_line: int
-    heading: str
-    text: str
-    score: float
-    matched: tuple[str, ...]
-    """Those of the searched terms that stand in it."""
-
-
 class Findings(msgspec.Struct, frozen=True):
     """What a search found, and what it could not have found."""
 
@@ -91,6 +71,9 @@ class Findings(msgspec.Struct, frozen=True):
     missing: tuple[str, ...]
     """Terms that stand nowhere in the files that were read."""
     files: int
+    """How many files are in the index."""
+    waiting: int
+    """How many more are not yet: their words were not found by this search."""
     skipped: tuple[Skipped, ...]
     complete: bool
     """False if the folder holds more files than are read."""
@@ -99,17 +82,29 @@ class Findings(msgspec.Struct, frozen=True):
 class FolderIndex:
     """The index of one folder. Every method blocks, and may be called from any thread."""
 
-    def __init__(self, folder: Folder, index_folder: Path) -> None:
+    def __init__(
+        self, folder: Folder, index_folder: Path, now: Callable[[], float] = time.monotonic
+    ) -> None:
         self._folder = folder
+        self._now = now
         name = hashlib.sha256(str(folder.root).encode(errors="surrogateescape")).hexdigest()[:16]
         index_folder.mkdir(parents=True, exist_ok=True)
         self.path = index_folder / f"desk-{name}.sqlite3"
 
-    def search(self, terms: Sequence[str], limit: int) -> Findings:
-        """Bring the index up to date and return the passages that hold the terms.
+    def update(self, seconds_max: float) -> Findings:
+        """Bring the index up to date, as far as the time goes, and search for nothing.
 
-        Passages rank by the rarity of the terms they hold, whole words before parts of
-        words, then by bm25.
+        At least one batch of files is taken in, so repeated calls come to an end.
+
+        Raises:
+          IndexUnavailable: as `search`.
+        """
+        return self.search((), 0, seconds_max)
+
+    def search(self, terms: Sequence[str], limit: int, seconds_max: float = math.inf) -> Findings:
+        """Bring the index up to date, as far as the time goes, and return the best passages.
+
+        What has changed since it was indexed is never shown in its old words.
 
         Raises:
           IndexUnavailable: if another process held the index longer than
@@ -121,7 +116,7 @@ class FolderIndex:
         terms = tuple(dict.fromkeys(filter(None, clean)))
         inode = self._inode()
         try:
-            return self._search(terms, limit)
+            return self._search(terms, limit, seconds_max)
         except _Outdated:
             self._remove(inode)
         except sqlite3.DatabaseError as error:
@@ -131,16 +126,26 @@ class FolderIndex:
         except OSError as error:
             raise self._unavailable(error) from error
         try:
-            return self._search(terms, limit)
+            return self._search(terms, limit, seconds_max)
         except (sqlite3.DatabaseError, OSError) as error:
             raise self._unavailable(error) from error
 
-    def _search(self, terms: tuple[str, ...], limit: int) -> Findings:
+    def _search(self, terms: tuple[str, ...], limit: int, seconds_max: float) -> Findings:
         with self._open() as base:
-            skipped, complete = self._update(base)
+            scan = self._folder.scan()
+            waiting = self._update(base, scan, seconds_max)
             (files,) = base.execute("SELECT count(*) FROM files WHERE why = ''").fetchone()
-            ranked, missing = _rank(base, terms)
-        return Findings(tuple(ranked[:limit]), missing, files, skipped, complete)
+            refused = base.execute("SELECT path, why FROM files WHERE why <> '' ORDER BY path")
+            skipped = (*scan.skipped, *(Skipped(*row) for row in refused))
+            passages, missing = rank(base, terms)
+        return Findings(
+            passages=tuple(passages[:limit]),
+            missing=missing,
+            files=files,
+            waiting=waiting,
+            skipped=skipped,
+            complete=scan.complete,
+        )
 
     @contextmanager
     def _open(self) -> Generator[sqlite3.Connection, None, None]:
@@ -156,28 +161,31 @@ class FolderIndex:
                 raise _Outdated
             yield base
 
-    def _update(self, base: sqlite3.Connection) -> tuple[tuple[Skipped, ...], bool]:
-        scan = self._folder.scan()
+    def _update(self, base: sqlite3.Connection, scan: Scan, seconds_max: float) -> int:
+        """Take in what has changed and return how many files are left for another call."""
+        until = self._now() + seconds_max
         known = {
-            row[0]: FileState(*row[:4])
+            row[0]: FileState(*row)
             for row in base.execute("SELECT path, bytes_len, modified_ns, changed_ns FROM files")
         }
-        present = {state.path for state in scan.files}
-        gone = [path for path in known if path not in present]
-        changed = [state for state in scan.files if known.get(state.path) != state]
-        if gone:
+        present = {state.path: state for state in scan.files}
+        outdated = [path for path, state in known.items() if present.get(path) != state]
+        if outdated:
             with _transaction(base):
-                for path in gone:
+                for path in outdated:
                     _forget(base, path)
-        for start in range(0, len(changed), _BATCH_FILES):
+        waiting = [state for state in scan.files if known.get(state.path) != state]
+        while waiting:
+            batch = _first_batch(waiting)
+            waiting = waiting[len(batch) :]
             # Read before the transaction opens: others wait for the writing only.
-            batch = [(state, *self._passages(state)) for state in changed[start:][:_BATCH_FILES]]
+            read = [(state, *self._passages(state)) for state in batch]
             with _transaction(base):
-                for state, why, rows in batch:
-                    _forget(base, state.path)
+                for state, why, rows in read:
                     _insert(base, state, why, rows)
-        refused = base.execute("SELECT path, why FROM files WHERE why <> '' ORDER BY path")
-        return (*scan.skipped, *(Skipped(*row) for row in refused)), scan.complete
+            if self._now() >= until:
+                break
+        return len(waiting)
 
     def _passages(self, state: FileState) -> tuple[str, list[tuple[Any, ...]]]:
         try:
@@ -243,6 +251,18 @@ def _create_tables(base: sqlite3.Connection) -> None:
             base.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
+def _first_batch(states: Sequence[FileState]) -> list[FileState]:
+    """Return the first few files: a transaction that others need not wait for long."""
+    batch: list[FileState] = []
+    size = 0
+    for state in states[:_BATCH_FILES]:
+        size += state.bytes_len
+        if batch and size > _BATCH_BYTES:
+            break
+        batch.append(state)
+    return batch
+
+
 def _forget(base: sqlite3.Connection, path: str) -> None:
     base.execute("DELETE FROM passages WHERE path = ?", (path,))
     base.execute("DELETE FROM files WHERE path = ?", (path,))
@@ -251,75 +271,15 @@ def _forget(base: sqlite3.Connection, path: str) -> None:
 def _insert(
     base: sqlite3.Connection, state: FileState, why: str, rows: Sequence[tuple[Any, ...]]
 ) -> None:
+    known = base.execute(
+        "SELECT path, bytes_len, modified_ns, changed_ns FROM files WHERE path = ?", (state.path,)
+    ).fetchone()
+    if known is not None:
+        if FileState(*known) == state:
+            return  # another thread or process was faster
+        _forget(base, state.path)
     base.execute("INSERT INTO files VALUES (?, ?, ?, ?, ?)", (*msgspec.structs.astuple(state), why))
     base.executemany(
         "INSERT INTO passages (path, first_line, last_line, heading, text) VALUES (?, ?, ?, ?, ?)",
         rows,
     )
-
-
-def _rank(base: sqlite3.Connection, terms: tuple[str, ...]) -> tuple[list[Found], tuple[str, ...]]:
-    full_text = base.execute("SELECT 1 FROM sqlite_master WHERE name = 'words'").fetchone()
-    (total,) = base.execute("SELECT count(*) FROM passages").fetchone()
-    rows: dict[int, tuple[Any, ...]] = {}
-    weights: dict[str, float] = {}
-    for term in terms:
-        hits = _candidates(base, forms(term)[-1], full_text is not None)
-        if not hits:
-            for pair in pairs(term):
-                hits += _candidates(base, pair, full_text is not None)
-        rows.update((hit[0], hit) for hit in hits)
-        weights[term] = math.log(1 + (total + 1) / (len(hits) + 1))
-    return _score(list(rows.values()), weights)
-
-
-def _candidates(base: sqlite3.Connection, needle: str, full_text: bool) -> list[tuple[Any, ...]]:
-    """Return up to 200 rows with `needle` in them: id, path, lines, heading, text, bm25."""
-    columns = "p.id, p.path, p.first_line, p.last_line, p.heading, p.text"
-    if full_text and len(needle) >= _TRIGRAM:
-        phrase = '"' + needle.replace('"', '""') + '"'
-        return base.execute(
-            f"SELECT {columns}, bm25(words, {_HEADING_WEIGHT}, 1.0) AS rank FROM words"
-            " JOIN passages p ON p.id = words.rowid WHERE words MATCH ? ORDER BY rank LIMIT ?",
-            (phrase, _CANDIDATES_MAX),
-        ).fetchall()
-    pattern = "%" + re.sub(r"([\\%_])", r"\\\1", needle) + "%"
-    return base.execute(
-        f"SELECT {columns}, 0.0 FROM passages p WHERE p.text LIKE ?1 ESCAPE '\\'"
-        " OR p.heading LIKE ?1 ESCAPE '\\' ORDER BY p.path, p.first_line LIMIT ?2",
-        (pattern, _SCANNED_MAX),
-    ).fetchall()
-
-
-def _score(
-    rows: list[tuple[Any, ...]], weights: dict[str, float]
-) -> tuple[list[Found], tuple[str, ...]]:
-    found: list[tuple[float, Found]] = []
-    met: set[str] = set()
-    for _, path, first, last, heading, text, rank in rows:
-        title, body = heading.lower(), text.lower()
-        strengths = {
-            term: _presence(term, body) + _HEADING_SHARE * _presence(term, title)
-            for term in weights
-        }
-        score = sum(weights[term] * strength for term, strength in strengths.items())
-        matched = tuple(term for term, strength in strengths.items() if strength >= _MATCHED)
-        met.update(matched)
-        if matched:
-            shown = Found(path, first, last, heading, text, round(score, 3), matched)
-            found.append((rank, shown))
-    found.sort(key=lambda pair: (-pair[1].score, pair[0], pair[1].path, pair[1].first_line))
-    return [passage for _, passage in found], tuple(t for t in weights if t not in met)
-
-
-def _presence(term: str, place: str) -> float:
-    if is_cjk(term):
-        if term.lower() in place:
-            return 1.0
-        parts = pairs(term)
-        share = sum(part in place for part in parts) / len(parts) if parts else 0.0
-        return _PAIRS_ONLY * share
-    for form in forms(term):
-        if re.search(rf"(?<![^\W_]){re.escape(form)}(?![^\W_])", place):
-            return 1.0
-    return _WITHIN_WORD if forms(term)[-1] in place else 0.0

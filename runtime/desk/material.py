@@ -8,7 +8,7 @@ import msgspec
 
 from .brief import Brief
 from .columns import Alias, Chosen
-from .index import Found
+from .ranking import Found
 from .tools import ReadResult, SearchResult, TableListed, TabulateResult
 from .window import Window
 

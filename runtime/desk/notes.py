@@ -20,6 +20,7 @@ NOTES_BYTES_MAX = 600_000
 _LEFT_OUT = '{"status":"skipped","reason":"left out to keep the request short; ask again"}'
 
 _RULES = """You work over a folder of the user's own files, with these tools:
+prepare {"step": 1} takes the files into the index, for some seconds; search does so too.
 tables {} lists the CSV files with a date column, their columns and dates.
 search {"terms": ["..."]} finds the passages that hold the terms, each with path and lines.
 read {"path": "...", "first_line": 1, "last_line": 40} gives lines of a file.

@@ -20,14 +20,22 @@ import msgspec
 from ..gateways.protocol import Call, ModelInput, Reply, ReplyStream
 from .brief import Brief, read_brief
 from .columns import Chosen, choose, column_names, find_alias, known_names
-from .index import Found
 from .material import Excerpt, Failure, Lookup, Material
 from .passages import is_table
 from .question import terms_of
+from .ranking import Found
 from .report import write_report
-from .tools import ReadResult, SearchResult, TableListed, TablesResult, TabulateResult
+from .tools import (
+    PrepareResult,
+    ReadResult,
+    SearchResult,
+    TableListed,
+    TablesResult,
+    TabulateResult,
+)
 from .window import Window, resolve
 
+STEPS_MAX = 30  # of indexing, half of the requests that a run has by default
 LOOKUPS_MAX = 6
 YEARS_MAX = 12
 YEARLY_COLUMNS_MAX = 6
@@ -137,6 +145,7 @@ def plan(texts: Sequence[str], results: Results, *, deep: bool) -> Material:
       Missing: with the next calls to make, if something is not there yet.
     """
     failures: list[Failure] = []
+    _prepare(results, failures)
     listing = _unless_failed(results.get(Wanted("tables", {}), TablesResult), failures)
     tables = listing.tables if listing else ()
     brief = read_brief(texts, known_names(tables))
@@ -161,6 +170,16 @@ def plan(texts: Sequence[str], results: Results, *, deep: bool) -> Material:
         excerpts=excerpts,
         failures=tuple(failures),
     )
+
+
+def _prepare(results: Results, failures: list[Failure]) -> None:
+    """Have the folder indexed, step by step; beside the first step the tables are listed."""
+    results.need([Wanted("prepare", {"step": 1}), Wanted("tables", {})])
+    for step in range(1, STEPS_MAX + 1):
+        call = Wanted("prepare", {"step": step})
+        found = _unless_failed(results.get(call, PrepareResult), failures)
+        if found is None or found.waiting == 0:
+            return
 
 
 def _search(brief: Brief, results: Results, failures: list[Failure]) -> SearchResult | None:

@@ -73,7 +73,7 @@ def forms(word: str) -> tuple[str, ...]:
 
 def _split(piece: str) -> list[str]:
     if not _HAN.search(piece):
-        return [piece]
+        return [piece.removesuffix("'s")]
     return [run.strip() for run in _CHINESE_CUT.split(piece) if run.strip()]
 
 

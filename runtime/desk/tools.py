@@ -7,17 +7,20 @@ sentence for whoever asked, model or person.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import date
+from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 import msgspec
 import trio
 
 from .figures import ColumnFigures, PairFigures, column_figures, pair_figures, within
-from .folder import FileRefused, FileState, Folder
-from .index import FolderIndex, Found, IndexUnavailable
+from .folder import BINARY, FileRefused, FileState, Folder, Skipped
+from .index import FolderIndex, IndexUnavailable
 from .passages import is_table
+from .ranking import Found
 from .table import Series, Table, TableRefused, read_table
 from .window import Window
 
@@ -29,6 +32,9 @@ COLUMNS_MAX = 12
 TABLES_MAX = 40
 NAMES_LISTED_MAX = 200
 TERMS_MAX = 24
+STEP_SECONDS = 4.0  # of indexing in one call: a person or a run waits no longer than that
+SKIPPED_NAMED_MAX = 10
+_DOCUMENTS = frozenset({".pdf", ".doc", ".docx", ".xls", ".xlsx", ".ppt", ".pptx", ".odt", ".epub"})
 
 _Asked = TypeVar("_Asked")
 Tool = Callable[[dict[str, Any]], Awaitable[Any]]
@@ -40,6 +46,12 @@ class ToolRefused(Exception):
     The sentence says what to ask for instead; the same call will be refused again unless
     the files change.
     """
+
+
+class PrepareAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of `prepare`. Counting the steps makes each a call of its own."""
+
+    step: int = 1
 
 
 class SearchAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -69,12 +81,21 @@ class TablesAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`tables` takes no arguments."""
 
 
+class PrepareResult(msgspec.Struct, frozen=True):
+    """How far the index is."""
+
+    files: int
+    waiting: int
+
+
 class SearchResult(msgspec.Struct, frozen=True):
     """The best passages and the terms that stand nowhere."""
 
     passages: tuple[Found, ...]
     missing: tuple[str, ...]
     files: int
+    files_waiting: int
+    """Not in the index yet; another search takes in more of them."""
     files_skipped: tuple[str, ...]
     """The first of those not read, each with the reason."""
     complete: bool
@@ -150,13 +171,25 @@ class Tools:
     def __init__(self, folder: Folder, index: FolderIndex) -> None:
         self._folder = folder
         self._index = index
+        self._mutex = threading.Lock()  # tools run in several worker threads at once
         self._tables: dict[str, tuple[FileState, Table | str]] = {}
         self.by_name: dict[str, Tool] = {
+            "prepare": self.prepare,
             "tables": self.tables,
             "search": self.search,
             "read": self.read,
             "tabulate": self.tabulate,
         }
+
+    async def prepare(self, arguments: dict[str, Any]) -> Any:
+        """`{"step": 1}` -> `PrepareResult`: takes files into the index for `STEP_SECONDS`."""
+        _arguments(arguments, PrepareAsked)
+
+        def prepare() -> PrepareResult:
+            found = self._index.update(STEP_SECONDS)
+            return PrepareResult(found.files, found.waiting)
+
+        return await _in_thread(prepare)
 
     async def search(self, arguments: dict[str, Any]) -> Any:
         """`{"terms": [...]}` -> `SearchResult`: the passages that hold the terms, best first."""
@@ -190,7 +223,7 @@ class Tools:
         return await _in_thread(lambda: self._tabulate(asked))
 
     def _search(self, asked: SearchAsked) -> SearchResult:
-        found = self._index.search(asked.terms[:TERMS_MAX], PASSAGES_MAX)
+        found = self._index.search(asked.terms[:TERMS_MAX], PASSAGES_MAX, STEP_SECONDS)
         return SearchResult(
             passages=tuple(
                 msgspec.structs.replace(passage, text=passage.text[:EXCERPT_CHARACTERS_MAX])
@@ -198,7 +231,8 @@ class Tools:
             ),
             missing=found.missing,
             files=found.files,
-            files_skipped=tuple(f"{one.path}: {one.why}" for one in found.skipped[:10]),
+            files_waiting=found.waiting,
+            files_skipped=_worth_naming(found.skipped),
             complete=found.complete,
         )
 
@@ -239,45 +273,57 @@ class Tools:
 
     def _table(self, state: FileState) -> Table | str:
         """Return the table of a file, read again only when the file has changed."""
-        kept = self._tables.get(state.path)
+        with self._mutex:
+            kept = self._tables.get(state.path)
         if kept and kept[0] == state:
             return kept[1]
         try:
             table: Table | str = read_table(self._folder, state.path)
         except (FileRefused, TableRefused) as refusal:
             table = str(refusal)
-        if len(self._tables) >= TABLES_MAX:
-            self._tables.pop(next(iter(self._tables)), None)
-        self._tables[state.path] = (state, table)
+        with self._mutex:
+            self._tables.pop(state.path, None)
+            while len(self._tables) >= TABLES_MAX:
+                self._tables.pop(next(iter(self._tables)))
+            self._tables[state.path] = (state, table)
         return table
 
     def _tabulate(self, asked: TabulateAsked) -> TabulateResult:
-        tables: dict[str, Table] = {}
         chosen: list[tuple[str, Table, Series]] = []
         not_found: list[str] = []
         for column in dict.fromkeys(asked.columns):
-            path, name = asked.path, column
-            table = self._opened(tables, path)
+            name, table = column, self._opened(asked.path)
             series = table.find(name)
             if series is None and ":" in column:
                 path, _, name = column.rpartition(":")
-                table = self._opened(tables, path)
+                table = self._opened(path)
                 series = table.find(name)
             if series is None:
                 not_found.append(column)
             else:
                 chosen.append((column, table, series))
-        known = [table for _, table, _ in chosen] or list(tables.values())
+        known = [table for _, table, _ in chosen] or [self._opened(asked.path)]
         first = asked.first_date or min(table.first_date for table in known)
         last = asked.last_date or max(table.last_date for table in known)
         if first > last:
             raise ToolRefused(f"The window {first} to {last} is empty.")
         return _tabulated(chosen, Window(first, last), tuple(not_found))
 
-    def _opened(self, tables: dict[str, Table], path: str) -> Table:
-        if path not in tables:
-            tables[path] = read_table(self._folder, path)
-        return tables[path]
+    def _opened(self, path: str) -> Table:
+        table = self._table(self._folder.state(path))
+        if isinstance(table, str):
+            raise ToolRefused(table)
+        return table
+
+
+def _worth_naming(skipped: Sequence[Skipped]) -> tuple[str, ...]:
+    """Return the files that a person would have expected to be read: no pictures, no programs."""
+    named = [
+        one
+        for one in skipped
+        if not one.why.endswith(BINARY) or PurePosixPath(one.path).suffix.lower() in _DOCUMENTS
+    ]
+    return tuple(f"{one.path}: {one.why}" for one in named[:SKIPPED_NAMED_MAX])
 
 
 def _tabulated(

@@ -157,6 +157,10 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
         "the folder holds more files than are read; only the first {files} were searched",
         "文件夹中的文件过多，只检索了前 {files} 个",
     ),
+    "gap_waiting": (
+        "{waiting} files are not indexed yet, only {files} were searched: ask again for the rest",
+        "还有 {waiting} 个文件没有建立索引，只检索了 {files} 个：请再问一次",
+    ),
     "gap_note": ("{note}", "{note}"),
     "nothing": (
         "Nothing found in {folder} on {terms} ({files} files read).",
@@ -170,6 +174,7 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
     "unavailable": ("The search failed: {reason}", "检索失败：{reason}"),
     "skipped": ("Not read: {files}.", "未读取：{files}。"),
     "progress_tables": ("Looking for tables with dates", "查找带日期的表格"),
+    "progress_prepare": ("Indexing the files, step {step}", "为文件建立索引，第 {step} 步"),
     "progress_search": ("Searching the files for {terms}", "在文件中检索：{terms}"),
     "progress_read": (
         "Reading {path}, lines {first} to {last}",

@@ -245,11 +245,11 @@ async def test_progress_is_told_in_the_language_of_the_request(tmp_path: Path) -
     chinese = StagedRun("比较 MSFT 和 IBM")
     await desk_of(tmp_path).research(english)
     await desk_of(tmp_path).research(chinese)
-    assert english.said[0] == "Looking for tables with dates"
+    assert english.said[:2] == ["Indexing the files, step 1", "Looking for tables with dates"]
     assert english.said.count("Going on with revision 1: only the last year, please") == 1
     figures = "Computing figures for MSFT, IBM (prices.csv) from 2009-03-01 to 2010-03-01"
     assert figures in english.said
-    assert chinese.said[0] == "查找带日期的表格"
+    assert chinese.said[:2] == ["为文件建立索引，第 1 步", "查找带日期的表格"]
 
 
 async def test_the_pace_is_waited_between_the_turns_of_research_only(

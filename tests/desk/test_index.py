@@ -6,6 +6,7 @@ followed by a search. Modification times are set, never waited for.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sqlite3
 from collections.abc import Mapping
@@ -173,6 +174,30 @@ def test_a_held_index_is_waited_for_and_then_refused(
             found.search(["kurtosis"], 10)
         other.execute("ROLLBACK")
     assert places(found, "kurtosis") == ["new.md:1-1"]
+
+
+def test_a_large_folder_is_taken_in_as_far_as_the_time_goes(tmp_path: Path) -> None:
+    files = {f"{at:03}.md": f"apples {at}" for at in range(50)}
+    index_of(tmp_path, files)
+    seconds = itertools.count()  # each look at the clock takes a second
+    found = FolderIndex(
+        Folder(tmp_path / "files"), tmp_path / "index", now=lambda: float(next(seconds))
+    )
+    counts = [(step.files, step.waiting) for step in (found.update(1) for _ in range(3))]
+    assert counts == [(20, 30), (40, 10), (50, 0)]
+
+
+def test_what_has_changed_and_waits_is_not_shown_in_its_old_words(tmp_path: Path) -> None:
+    found = index_of(tmp_path, {f"{at:03}.md": "apples" for at in range(50)})
+    assert found.search(["apples"], 100, 60).waiting == 0
+    for path in (tmp_path / "files").iterdir():
+        path.write_text("pears!")
+    seconds = itertools.count()
+    hurried = FolderIndex(
+        Folder(tmp_path / "files"), tmp_path / "index", now=lambda: float(next(seconds))
+    )
+    after = hurried.search(["apples"], 100, 1)
+    assert (after.passages, after.files, after.waiting) == ((), 20, 30)
 
 
 @pytest.mark.slow

@@ -37,9 +37,12 @@ NOTHING: dict[str, Any] = {
     "passages": [],
     "missing": [],
     "files": 1,
+    "files_waiting": 0,
     "files_skipped": [],
     "complete": True,
 }
+
+READY = {"files": 1, "waiting": 0}
 
 
 def exchange(reply: Reply, *outcomes: ToolOutcome, revision: int = 0) -> Exchange:
@@ -72,18 +75,27 @@ def tabulation(first: str, *columns: str) -> tuple[str, dict[str, Any]]:
 async def before_figures() -> Notes:
     """Return notes of a run that has listed the tables and searched."""
     notes = Notes()
-    for value in (TABLES, NOTHING):
-        notes = notes.with_exchange(exchange(await ask(notes), done(value)))
+    for values in ((READY, TABLES), (NOTHING,)):
+        notes = notes.with_exchange(exchange(await ask(notes), *map(done, values)))
     return notes
 
 
 async def test_the_plan_goes_from_tables_over_a_search_to_figures() -> None:
     notes = Notes()
-    assert called(await ask(notes)) == [("tables", {})]
-    notes = notes.with_exchange(exchange(await ask(notes), done(TABLES)))
+    assert called(await ask(notes)) == [("prepare", {"step": 1}), ("tables", {})]
+    notes = notes.with_exchange(exchange(await ask(notes), done(READY), done(TABLES)))
     assert called(await ask(notes)) == [("search", {"terms": ["A", "B"]})]
     notes = notes.with_exchange(exchange(await ask(notes), done(NOTHING)))
     assert called(await ask(notes)) == [tabulation("2009-01-01", "A", "B")]
+
+
+async def test_a_large_folder_is_indexed_in_steps_before_it_is_searched() -> None:
+    notes = Notes()
+    half = done({"files": 500, "waiting": 400})
+    notes = notes.with_exchange(exchange(await ask(notes), half, done(TABLES)))
+    assert called(await ask(notes)) == [("prepare", {"step": 2})]
+    notes = notes.with_exchange(exchange(await ask(notes), done(READY)))
+    assert called(await ask(notes)) == [("search", {"terms": ["A", "B"]})]
 
 
 async def test_the_same_input_gives_the_same_reply() -> None:
@@ -133,12 +145,13 @@ async def test_a_withdrawn_steering_counts_no_longer() -> None:
 
 
 async def test_revisions_stand_verbatim_behind_what_was_decided_without_them() -> None:
-    notes = Notes((exchange(await ask(Notes()), done(TABLES), revision=1),))
+    first = exchange(await ask(Notes()), done(READY), done(TABLES), revision=1)
+    notes = Notes((first,))
     words = [Words(number=at, text=f"  weird\n{at} ", at_ms=0) for at in (1, 2)]
     sent = model_input("research", REQUEST, notes, tuple(words), ())
     roles = [(message.role, message.text) for message in sent.messages[1:]]
-    assert [role for role, _ in roles] == ["user", "user", "assistant", "tool", "user"]
-    assert (roles[1][1], roles[4][1]) == (words[0].text, words[1].text)
+    assert [role for role, _ in roles] == [*("user", "user", "assistant", "tool", "tool", "user")]
+    assert (roles[1][1], roles[5][1]) == (words[0].text, words[1].text)
 
 
 async def test_notes_leave_the_oldest_results_out_when_they_grow_too_large() -> None:
