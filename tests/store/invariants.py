@@ -29,6 +29,7 @@ from counterpoint.store.records import (
     Owner,
     Publication,
     Record,
+    Repeat,
     Request,
     RequestState,
     Revision,
@@ -285,9 +286,28 @@ def what_has_no_result_is_open_or_unknown(store: Store, limits: Limits) -> Itera
         for event in store.events.values()
         if event.kind is EventKind.EFFECT_STARTED
     )
-    yield from (
-        f"E7: effect {n} of {run} started {c} times" for (run, n), c in started.items() if c > 1
-    )
+    for (run_id, number), count in started.items():
+        effect = store.effects.get((str(run_id), number))
+        if effect is not None and effect.repeat is Repeat.ONCE and count > 1:
+            yield f"E7: effect {number} of {run_id} may happen once and started {count} times"
+
+
+def usage_is_what_was_said_and_the_rest_is_unobserved(
+    store: Store, limits: Limits
+) -> Iterator[str]:
+    for run in store.runs.values():
+        ended = [
+            request
+            for (of_run, _), request in store.requests.items()
+            if of_run == run.run and request.state is not RequestState.OPEN
+        ]
+        said = [
+            request.input_tokens + request.output_tokens
+            for request in ended
+            if request.input_tokens is not None and request.output_tokens is not None
+        ]
+        if (run.tokens, run.unobserved) != (sum(said), len(ended) - len(said)):
+            yield f"C33: {run.run} counts {run.tokens} tokens and {run.unobserved} unobserved"
 
 
 def numbers_grow_without_gaps(store: Store, limits: Limits) -> Iterator[str]:
@@ -371,6 +391,7 @@ CHECKS: Final[tuple[Callable[[Store, Limits], Iterator[str]], ...]] = (
     a_run_ends_once_and_for_good,
     slots_are_held_by_the_live,
     what_has_no_result_is_open_or_unknown,
+    usage_is_what_was_said_and_the_rest_is_unobserved,
     numbers_grow_without_gaps,
     every_name_is_of_the_same_scope_and_exists,
     every_hash_is_that_of_its_text,

@@ -139,6 +139,10 @@ def begun_after_its_stop(s: Sample) -> None:
     s.change_last_event(kind=EventKind.EFFECT_STARTED, run=s.stopped, facts={"effect": 1})
 
 
+def happened_twice(s: Sample) -> None:
+    s.change_last_event(kind=EventKind.EFFECT_STARTED, run=s.ended, facts={"effect": 1})
+
+
 DAMAGES: list[tuple[str, str, Callable[[Sample], object]]] = [
     ("E1", "no disposition", lambda s: s.change_message(s.ended, disposition="")),
     ("E1", "another's run", lambda s: s.change_message(s.ended, run=s.working)),
@@ -163,6 +167,9 @@ DAMAGES: list[tuple[str, str, Callable[[Sample], object]]] = [
     ("E7", "open unlisted", lambda s: s.change_run(s.working, open_effects=())),
     ("E7", "open at the end", lambda s: s.change_effect(s.ended, state=EffectState.OPEN)),
     ("E7", "request unlisted", lambda s: s.change_run(s.working, open_requests=())),
+    ("E7", "happened twice", happened_twice),
+    ("C33", "usage lost", lambda s: s.change_run(s.ended, unobserved=0)),
+    ("C33", "usage made up", lambda s: s.change_run(s.ended, tokens=1)),
     ("E9", "event lost", lambda s: s.remove(s.last_event())),
     ("E9", "event renumbered", lambda s: s.change_last_event(number=1)),
     ("E9", "entry renumbered", lambda s: s.change_message(s.ended, entry=2)),

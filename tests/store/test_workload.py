@@ -12,11 +12,20 @@ from collections.abc import Callable
 
 import pytest
 
-from counterpoint.store import identity, runs, settlement
+from counterpoint.store import effects, identity, runs, settlement
 from counterpoint.store.endings import OneMore
 from counterpoint.store.ids import ConversationId, OwnerId, RunId
 from counterpoint.store.limits import BACKGROUND, SHORT, Limits
-from counterpoint.store.records import Accepted, EffectState, Reason, RequestState, Run, RunState
+from counterpoint.store.records import (
+    Accepted,
+    EffectState,
+    Reason,
+    Repeat,
+    RequestState,
+    Run,
+    RunState,
+    Verb,
+)
 from counterpoint.store.refusal import Code, Refused
 from counterpoint.store.requests import BudgetSpent, GateClosed
 from counterpoint.store.runs import FINAL, Cue, OwnerLost
@@ -60,6 +69,9 @@ class Life:
             *[self.work] * 10,
             *[self.end] * 2,
             self.stop,
+            self.withdraw,
+            self.resolve,
+            self.save,
             self.promote,
             self.retry,
             self.contradict,
@@ -74,10 +86,16 @@ class Life:
 
     def submit(self) -> None:
         where, client_id = self.rng.choice(self.conversations), self.world.client_id()
-        scope, background = self.scope_of[where], self.rng.random() < 0.3
+        scope = self.scope_of[where]
+        background, resumes = self.rng.random() < 0.3, self.rng.random() < 0.5
         self.accept(
             lambda: self.world.say(
-                where, "So?", client_id=client_id, scope=scope, background=background
+                where,
+                "So?",
+                client_id=client_id,
+                scope=scope,
+                background=background,
+                resumes=resumes,
             )
         )
 
@@ -112,6 +130,29 @@ class Life:
         gone = record.owner if record.owner in self.dead else None
         self.accept(
             lambda: self.world.stop(run, client_id=client_id, scope=record.scope, owner_gone=gone)
+        )
+
+    def withdraw(self) -> None:
+        steered = [a for a, _ in self.acknowledged if a.meaning.verb is Verb.STEER]
+        if steered:
+            accepted, client_id = self.rng.choice(steered[-3:]), self.world.client_id()
+            run, number = accepted.run, accepted.revision
+            assert run is not None
+            assert number is not None
+            self.accept(
+                lambda: self.world.withdraw(run, number, client_id=client_id, scope=accepted.scope)
+            )
+
+    def resolve(self) -> None:
+        run = self.any_run()
+        if run is None or not self.record(run).effects:
+            return
+        record, client_id = self.record(run), self.world.client_id()
+        number, happened = self.rng.randint(1, record.effects), self.rng.random() < 0.5
+        self.accept(
+            lambda: self.world.resolve(
+                run, number, happened=happened, client_id=client_id, scope=record.scope
+            )
         )
 
     def retry(self) -> None:
@@ -153,7 +194,25 @@ class Life:
         elif rng.random() < 0.6:
             self.world.try_request(run, revision=rng.choice([None, 0]))
         else:
-            self.world.begin_effect(run, revision=rng.choice([None, 0]))
+            repeat = rng.choice(list(Repeat))
+            effect = self.world.begin_effect(
+                run, name=str(repeat), repeat=repeat, revision=rng.choice([None, 0])
+            )
+            if effect.state is EffectState.UNKNOWN and repeat is Repeat.RECONCILABLE:
+                self.reconcile(run, effect.number)
+
+    def reconcile(self, run: RunId, number: int) -> None:
+        """The outside says that it happened, or that it did not."""
+        if self.rng.random() < 0.5:
+            self.world.end_effect(run, number)
+        else:
+            now_ms = self.world.now_ms()
+            self.world.run(effects.start_again, run, self.world.owner, number, now_ms)
+
+    def save(self) -> None:
+        run = self.mine()
+        if run is not None:
+            self.world.save(run)
 
     def end(self) -> None:
         run = self.mine()
@@ -244,7 +303,7 @@ def test_when_the_last_process_is_gone_all_that_is_left_comes_to_an_end(fault_se
         world.settle(run, lost=lost, heir=heir)
     world.owner = heir
     for run in life.live_runs():
-        assert world.record(run).state is RunState.ADMITTED
+        assert world.record(run).state in (RunState.ADMITTED, RunState.RUNNING)
         while isinstance(world.finish(run), OneMore):
             world.ask(run)
     assert life.live_runs() == []
@@ -274,6 +333,9 @@ def test_a_random_life_comes_to_everything_that_can_happen() -> None:
         "promotion_refused",
         "run_promoted",
         "run_adopted",
+        "run_resumed",
+        "revision_withdrawn",
+        "effect_resolved",
         "stop_accepted",
         "revision_delivered",
         "revision_settled",
