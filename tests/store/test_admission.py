@@ -50,7 +50,7 @@ def test_every_message_has_a_run_of_its_own() -> None:
     assert first != second
 
 
-@pytest.mark.contract("B16", "B23", "D1")
+@pytest.mark.contract("B23")
 def test_background_by_choice_takes_a_background_slot_and_keeps_its_depth() -> None:
     world = World()
     conversation = world.open()

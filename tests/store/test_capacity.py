@@ -98,7 +98,7 @@ def test_a_class_of_the_hosts_own_is_held_like_the_two_that_come_with_it() -> No
         world.run(capacity.take, limits, ANN, "a class that nobody configured", second)
 
 
-@pytest.mark.contract("B42", "B43")
+@pytest.mark.contract("B42")
 def test_several_background_runs_are_a_set_and_each_ends_for_itself() -> None:
     world = World(Limits(capacity={BACKGROUND: 3}))
     conversation = world.open()

@@ -93,7 +93,7 @@ def test_an_end_settles_everything_of_the_run_in_its_one_transaction(
     }
 
 
-@pytest.mark.contract("B55", "D16")
+@pytest.mark.contract("D16")
 def test_a_published_answer_has_an_id_of_its_own_and_its_place_among_what_was_said(
     world: World, conversation: ConversationId, run: RunId
 ) -> None:
@@ -108,7 +108,7 @@ def test_a_published_answer_has_an_id_of_its_own_and_its_place_among_what_was_sa
     assert answer.entry == 4
 
 
-@pytest.mark.contract("A7", "B54", "B58")
+@pytest.mark.contract("A7", "B54")
 def test_a_later_question_may_be_answered_first_and_each_answer_names_its_run(
     world: World, conversation: ConversationId, run: RunId
 ) -> None:

@@ -67,7 +67,7 @@ def test_an_adopted_run_still_has_the_revisions_that_were_saved_for_it(
     assert world.begin_request(run).carries == (1,)
 
 
-@pytest.mark.contract("C17", "C32", "D13", "E1", "P97")
+@pytest.mark.contract("C17", "C32", "D13", "E1")
 def test_a_run_that_had_begun_is_interrupted_with_all_that_it_held(
     world: World, conversation: ConversationId, run: RunId
 ) -> None:
@@ -91,7 +91,7 @@ def test_a_run_that_had_begun_is_interrupted_with_all_that_it_held(
     assert world.last_event(conversation).facts["unknown_effects"] == [1]
 
 
-@pytest.mark.contract("D13", "P64")
+@pytest.mark.contract("D13")
 def test_what_a_lost_run_had_committed_is_kept(world: World, run: RunId) -> None:
     world.steer(run)
     world.ask(run)
@@ -246,7 +246,6 @@ def test_each_orphan_is_settled_for_itself_in_any_order(
     assert world.slots() == [started[0]]
 
 
-@pytest.mark.contract("C30")
 def test_a_run_of_an_owner_that_is_not_the_lost_one_is_left_alone(world: World, run: RunId) -> None:
     other = world.new_owner()
     with world.changes_nothing():
@@ -267,7 +266,7 @@ def test_a_run_that_never_was_is_nothing_to_settle(world: World) -> None:
         assert world.settle(RunId("r0"), heir=heir) is None
 
 
-@pytest.mark.contract("C30", "C31")
+@pytest.mark.contract("C31")
 def test_orphans_are_the_live_runs_of_the_owners_that_are_gone(
     world: World, conversation: ConversationId, run: RunId
 ) -> None:
@@ -304,7 +303,7 @@ def test_the_slot_of_a_lost_run_is_free_for_the_next_message(world: World) -> No
     assert world.start(conversation)
 
 
-@pytest.mark.contract("A61", "C32")
+@pytest.mark.contract("C32")
 def test_settling_starts_no_new_run_and_publishes_no_answer(
     world: World, conversation: ConversationId, run: RunId
 ) -> None:

@@ -88,7 +88,7 @@ def test_a_scope_lists_its_own_conversations_oldest_first(world: World) -> None:
 # Everything is tied by its run.
 
 
-@pytest.mark.contract("A7", "B2", "B53", "B54", "B58")
+@pytest.mark.contract("A7", "B53", "B54")
 def test_answers_stand_with_their_runs_in_whatever_order_they_came(
     world: World, conversation: ConversationId
 ) -> None:
@@ -139,7 +139,7 @@ def test_the_live_runs_are_a_set_whatever_the_limits(
     assert view(world, conversation).live == (live[0], live[2])
 
 
-@pytest.mark.contract("B33", "C11", "B34")
+@pytest.mark.contract("B33", "C11")
 def test_a_run_shows_each_steering_with_its_words_and_what_became_of_it(
     world: World, conversation: ConversationId
 ) -> None:
