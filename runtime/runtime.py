@@ -37,6 +37,7 @@ from ..actors.messages import Demand, Resolve, Steer, Stop, Submit, Withdraw
 from ..actors.roster import Roster
 from ..actors.tail import Delta, Tail
 from ..store import admission, events, identity, runs, views
+from ..store.engine import ReadTxn, StoreClosed, StoreError
 from ..store.ids import ClientId, ConversationId, MessageId, RunId, ScopeId
 from ..store.records import Accepted, Conversation, Depth, Verb
 from ..store.refusal import Code, OutcomeUnknown, Refused, not_found
@@ -123,7 +124,7 @@ class Runtime:
             conversation=ids.conversation(),
             now_ms=ids.now_ms(),
         )
-        with self._engine.read() as txn:
+        with self._reading() as txn:
             found = identity.find(txn, scope, client_id)
         if found is not None:
             return _receipt(identity.replay(found, opening.meaning))
@@ -276,7 +277,7 @@ class Runtime:
             return await self._take_in(where, resolve)
 
     def _conversation_of(self, scope: ScopeId, run: RunId) -> ConversationId:
-        with self._engine.read() as txn:
+        with self._reading() as txn:
             return runs.of_scope(txn, scope, run).conversation
 
     async def _take_in(self, conversation: ConversationId, message: Demand) -> Receipt:
@@ -284,7 +285,7 @@ class Runtime:
             found = self._find(message.scope, message.client_id)
             if found is None:
                 raise _closing()
-        with self._engine.read() as txn:
+        with self._reading() as txn:
             if events.find_head(txn, message.scope, conversation) is None:
                 raise not_found("conversation", conversation)
         try:
@@ -333,6 +334,17 @@ class Runtime:
         if not waiting:
             del self._on_their_way[key]
 
+    @contextmanager
+    def _reading(self) -> Generator[ReadTxn]:
+        """Open a snapshot, and name what a driver may raise for it."""
+        try:
+            with self._engine.read() as txn:
+                yield txn
+        except StoreClosed as closed:
+            raise _closing() from closed
+        except StoreError as error:
+            raise Refused(Code.STORE_UNAVAILABLE, f"The store can't be read: {error}") from error
+
     def _must_be_admitting(self) -> None:
         if self._environment.closing:
             raise _closing()
@@ -340,7 +352,7 @@ class Runtime:
     # Readers.
 
     def _find(self, scope: ScopeId, client_id: ClientId) -> Accepted | None:
-        with self._engine.read() as txn:
+        with self._reading() as txn:
             return identity.find(txn, scope, client_id)
 
     async def lookup(self, *, scope: str, client_id: str) -> Receipt | None:
@@ -369,7 +381,7 @@ class Runtime:
         if before is not None:
             validation.whole_number("before", before, least=1)
         where = ConversationId(validation.identifier("conversation", conversation))
-        with self._engine.read() as txn:
+        with self._reading() as txn:
             return views.conversation(txn, _scope(scope), where, before=before)
 
     async def view_run(self, *, scope: str, run: str) -> views.RunView:
@@ -379,7 +391,7 @@ class Runtime:
           Refused: `invalid` or `not_found`.
         """
         which = RunId(validation.identifier("run", run))
-        with self._engine.read() as txn:
+        with self._reading() as txn:
             return views.run(txn, _scope(scope), which)
 
     async def inspect(self, *, scope: str, run: str) -> views.Inspection:
@@ -389,7 +401,7 @@ class Runtime:
           Refused: `invalid` or `not_found`.
         """
         which = RunId(validation.identifier("run", run))
-        with self._engine.read() as txn:
+        with self._reading() as txn:
             return views.inspect(txn, _scope(scope), which)
 
     async def export_request(self, *, scope: str, run: str, ordinal: int) -> bytes:
@@ -400,12 +412,12 @@ class Runtime:
         """
         which = RunId(validation.identifier("run", run))
         validation.whole_number("ordinal", ordinal, least=1)
-        with self._engine.read() as txn:
+        with self._reading() as txn:
             return views.request_input(txn, _scope(scope), which, ordinal)
 
     async def conversations(self, *, scope: str) -> list[Conversation]:
         """Return the scope's conversations, oldest first."""
-        with self._engine.read() as txn:
+        with self._reading() as txn:
             return views.conversations(txn, _scope(scope))
 
     async def events(
@@ -429,7 +441,7 @@ class Runtime:
             while True:
                 while subscription.deltas:
                     yield _streamed(subscription.deltas.popleft())
-                with self._engine.read() as txn:
+                with self._reading() as txn:
                     page = views.events_after(txn, owner, where, after=cursor, limit=page_len)
                 for event in page:
                     cursor = event.number
