@@ -22,7 +22,6 @@ from .brief import Brief, read_brief
 from .columns import Chosen, choose, column_names, find_alias, known_names
 from .material import Excerpt, Failure, Lookup, Material
 from .passages import is_table
-from .question import terms_of
 from .ranking import Found
 from .report import write_report
 from .tools import (
@@ -196,7 +195,7 @@ def _look_up(
     """Look each word up that may name a column in the words of a file."""
     if not tables or not (brief.names or brief.wants_figures):
         return ()
-    words = [topic for topic in brief.topics if terms_of(topic)][:LOOKUPS_MAX]
+    words = [word for word in brief.topics if word not in brief.figure_words][:LOOKUPS_MAX]
     calls = {word: Wanted("search", {"terms": [word]}) for word in words}
     results.need(list(calls.values()))
     lookups: list[Lookup] = []

@@ -142,6 +142,15 @@ async def test_what_was_asked_for_and_not_found_is_listed(tmp_path: Path) -> Non
     assert "MSFT, AMZN, IBM, GOOG, AAPL [prices.csv:1]" in gaps
 
 
+async def test_companies_may_be_called_by_the_names_that_a_file_explains(tmp_path: Path) -> None:
+    run = StagedRun("Which fell more in 2008, Apple or Google?")
+    await desk_of(tmp_path).research(run)
+    for name in ("AAPL", "GOOG"):
+        assert expected(name, "2008-01-01", "2008-12-31")["return"] in report_of(run)
+    assert "“Apple” is read as AAPL [SOURCE.md:18]" in report_of(run)
+    assert "Nothing: everything asked for was found." in report_of(run)
+
+
 async def test_a_window_without_data_is_a_gap_and_not_another_window(tmp_path: Path) -> None:
     run = StagedRun("MSFT since 2015")
     await desk_of(tmp_path).research(run)
