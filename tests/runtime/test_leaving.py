@@ -12,6 +12,7 @@ import trio
 from trio.testing import MockClock
 
 from counterpoint.runtime import (
+    Agent,
     Code,
     Config,
     Refused,
@@ -58,15 +59,18 @@ async def test_a_run_that_does_not_end_in_time_is_interrupted_and_its_draft_is_k
     autojump_clock: MockClock,
 ) -> None:
     place = InMemory()
-    gateway = ScriptedGateway(say(Gate()))
+    gate = Gate()
+    gateway = ScriptedGateway(say(gate))
 
     async def agent(run: RunContext) -> None:
         run.draft("What I have so far")
         await plays(gateway)(run)
 
-    async with place.open({"short": agent}) as runtime:
+    patient = Agent(agent, when_steered="after_request")
+    async with place.open({"short": patient}) as runtime:
         ann = await person(runtime)
         run = await ann.starts("Hello")
+        await gate.reached()
         await ann.steers(run, "Louder")
     assert 10 <= autojump_clock.current_time() < 12
 
@@ -80,7 +84,7 @@ async def test_a_run_that_does_not_end_in_time_is_interrupted_and_its_draft_is_k
     assert [(item.state, item.reason) for item in inspected.requests] == [
         ("interrupted", "shutdown")
     ]
-    assert [item.state for item in left.revisions] == ["delivery_unknown"]
+    assert [item.state for item in left.revisions] == ["not_applied"]
     assert not inspected.holds_slot
 
 
@@ -91,9 +95,10 @@ async def test_while_it_is_being_left_nothing_new_is_taken_in_and_old_ids_are_an
     place = InMemory()
     gate = Gate()
     gateway = ScriptedGateway(say(gate, "Done."))
+    patient = Agent(plays(gateway), when_steered="after_request")
     seen: list[str] = []
     async with trio.open_nursery() as nursery:
-        async with place.open({"short": plays(gateway), "background": rests}) as runtime:
+        async with place.open({"short": patient, "background": rests}) as runtime:
             ann = await person(runtime)
             receipt = await ann.says("Hello", client_id="m-1")
             steered = await ann.steers(run_of(receipt), "Louder", client_id="s-1")
