@@ -43,14 +43,19 @@ class Roster:
     def __len__(self) -> int:
         return len(self._runs)
 
+    def awake(self, conversation: ConversationId) -> TrioActorRef[ConversationActor] | None:
+        """Return the actor of a conversation if it is awake."""
+        ref = self._conversations.get(conversation)
+        return ref if ref is not None and ref.is_alive() else None
+
     def conversation(self, conversation: ConversationId) -> TrioActorRef[ConversationActor]:
         """Return the actor of a conversation, started now if it sleeps or has died.
 
         Raises:
           Refused: `unavailable`, if it died too often of late.
         """
-        ref = self._conversations.get(conversation)
-        if ref is None or not ref.is_alive():
+        ref = self.awake(conversation)
+        if ref is None:
             self._must_not_die_over_and_over(conversation)
             ref = ConversationActor.start(
                 self._environment, self, conversation, system=self._system

@@ -113,7 +113,7 @@ class RunActor(TrioActor):
         self.run_class = run.run_class
         self.draft: str | None = None
         """What the agent would publish if it were cut for time or budget now."""
-        self._scope = trio.CancelScope()
+        self._scope = trio.CancelScope()  # the agent's; replaced when its task begins
         self._flight: Flight | None = None
         self._cut: Reason | None = None
         self._detail = ""
@@ -125,7 +125,7 @@ class RunActor(TrioActor):
 
     def on_start(self) -> None:
         """Begin to execute."""
-        self.spawn(self._execute)
+        self._scope = self.spawn(self._execute)
         self._look_again()  # a stop may have been accepted since the run was committed
 
     def on_stop(self) -> None:
@@ -176,16 +176,22 @@ class RunActor(TrioActor):
     async def _execute(self) -> None:
         try:
             await self._work()
-        except trio.Cancelled:  # from outside of the run
-            if self.failure is None:
-                self._give_up(Reason.HOST_SHUTDOWN, "The host left the runtime.")
-            else:
-                self._give_up(Reason.INTERNAL, f"The run's actor failed: {self.failure!r}")
+        except trio.Cancelled:
+            self._note_why_cancelled()
             raise
         finally:
             with trio.move_on_after(self._environment.timing.drain_s, shield=True):
                 await self._conclude()
-        self.stop()
+            self.stop()
+
+    def _note_why_cancelled(self) -> None:
+        """Note the cause, if nobody has: a stop, a shutdown or a fence would have."""
+        if self.failure is not None:
+            self._give_up(Reason.INTERNAL, f"The run's actor failed: {self.failure!r}")
+        elif trio.current_time() >= self._scope.deadline:
+            self._give_up(Reason.DEADLINE, "The run's time is up.")
+        else:
+            self._give_up(Reason.HOST_SHUTDOWN, "The host left the runtime.")
 
     async def _work(self) -> None:
         """Run the agent to its end, whatever that is, and note why if it was not an answer."""
@@ -195,8 +201,7 @@ class RunActor(TrioActor):
             return
         self._scope.deadline = trio.current_time() + self._seconds_left()
         try:
-            with self._scope:
-                await agent.execute(self)
+            await agent.execute(self)
         except Exception as error:  # noqa: BLE001 — an agent is the host's code: it may raise anything
             reason, words = why_it_ended(error)
             if reason is None:
@@ -208,9 +213,7 @@ class RunActor(TrioActor):
             if reason in (Reason.AGENT_ERROR, Reason.INTERNAL):
                 logger.exception("run %s could not go on", self.run.run)
         else:
-            if self._scope.cancelled_caught and self._cut is None:
-                self._give_up(Reason.DEADLINE, "The run's time is up.")
-            elif not self._ended and self._cut is None:
+            if not self._ended and self._cut is None:
                 self._give_up(Reason.AGENT_ERROR, "The agent returned without completing the run.")
 
     def _seconds_left(self) -> float:

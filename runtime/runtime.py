@@ -21,16 +21,19 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
 from functools import partial
+from types import TracebackType
 from typing import Any
 
 import msgspec
 import pykka
 
+from ..actors.conversation import ConversationActor
 from ..actors.environment import Environment
 from ..actors.kernel import (
     ActorSystem,
     MailboxFull,
     SystemClosed,
+    TrioActorRef,
     TrioFuture,
 )
 from ..actors.messages import Demand, Resolve, Steer, Stop, Submit, Withdraw
@@ -138,7 +141,7 @@ class Runtime:
                 future.set_exception((type(error), error, error.__traceback__))
 
         self._environment.enqueue(partial(admission.open_conversation, opening=opening), done)
-        with _naming(client_id, None):
+        with _Naming(client_id, None):
             return await self._outcome(scope, client_id, future)
 
     async def submit(
@@ -162,7 +165,7 @@ class Runtime:
             `store_unavailable` or `shutting_down`. Its `text` is this text (C4).
           OutcomeUnknown: see there.
         """
-        with _naming(client_id, text):
+        with _Naming(client_id, text):
             validation.text("text", text, bytes_max=self.config.limits.text_bytes_max)
             submit = Submit(
                 scope=_scope(scope),
@@ -192,7 +195,7 @@ class Runtime:
             `store_unavailable` or `shutting_down`. Its `text` is this text (C4).
           OutcomeUnknown: see there.
         """
-        with _naming(client_id, text):
+        with _Naming(client_id, text):
             validation.text("text", text, bytes_max=self.config.limits.text_bytes_max)
             if expected_revision is not None:
                 validation.whole_number("expected_revision", expected_revision, least=0)
@@ -219,7 +222,7 @@ class Runtime:
             client_id=_client_id(client_id),
             run=RunId(validation.identifier("run", run)),
         )
-        with _naming(client_id, None):
+        with _Naming(client_id, None):
             return await self._take_in(self._conversation_of(stop.scope, stop.run), stop)
 
     async def withdraw(self, *, scope: str, run: str, revision: int, client_id: str) -> Receipt:
@@ -237,7 +240,7 @@ class Runtime:
             revision=validation.whole_number("revision", revision, least=1),
         )
         where = self._conversation_of(withdraw.scope, withdraw.run)
-        with _naming(client_id, None):
+        with _Naming(client_id, None):
             return await self._take_in(where, withdraw)
 
     async def resolve(
@@ -273,7 +276,7 @@ class Runtime:
             reason=reason,
         )
         where = self._conversation_of(resolve.scope, resolve.run)
-        with _naming(client_id, None):
+        with _Naming(client_id, None):
             return await self._take_in(where, resolve)
 
     def _conversation_of(self, scope: ScopeId, run: RunId) -> ConversationId:
@@ -285,11 +288,8 @@ class Runtime:
             found = self._find(message.scope, message.client_id)
             if found is None:
                 raise _closing()
-        with self._reading() as txn:
-            if events.find_head(txn, message.scope, conversation) is None:
-                raise not_found("conversation", conversation)
         try:
-            future = self._roster.conversation(conversation).ask(message, block=False)
+            future = self._actor_of(message.scope, conversation).ask(message, block=False)
         except MailboxFull as full:
             raise Refused(
                 Code.OVERLOADED,
@@ -300,6 +300,18 @@ class Runtime:
         except SystemClosed as closed:
             raise _closing() from closed
         return await self._outcome(message.scope, message.client_id, future)
+
+    def _actor_of(
+        self, scope: ScopeId, conversation: ConversationId
+    ) -> TrioActorRef[ConversationActor]:
+        """Return the conversation's actor; none is started for a conversation that is none."""
+        ref = self._roster.awake(conversation)
+        if ref is not None:
+            return ref  # whether it is this scope's is for the rules to say
+        with self._reading() as txn:
+            if events.find_head(txn, scope, conversation) is None:
+                raise not_found("conversation", conversation)
+        return self._roster.conversation(conversation)
 
     async def _outcome(
         self, scope: ScopeId, client_id: ClientId, future: TrioFuture[Any]
@@ -476,17 +488,25 @@ class Runtime:
         await self._roster.quiet()
 
 
-@contextmanager
-def _naming(client_id: str, text: str | None) -> Generator[None]:
-    """Let every refusal return the text, byte for byte, and every unknown name its id (C4)."""
-    try:
-        yield
-    except Refused as refused:
-        refused.text = text if isinstance(text, str) else None
-        raise
-    except OutcomeUnknown as unknown:
-        unknown.client_id = client_id
-        raise
+class _Naming:
+    """Name the id and give the text back in whatever is raised inside (C4)."""
+
+    __slots__ = ("_client_id", "_text")
+
+    def __init__(self, client_id: str, text: str | None) -> None:
+        self._client_id = client_id
+        self._text = text
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
+    ) -> None:
+        if isinstance(error, Refused):
+            error.text = self._text if isinstance(self._text, str) else None
+        elif isinstance(error, OutcomeUnknown):
+            error.client_id = self._client_id
 
 
 def _scope(value: str) -> ScopeId:

@@ -5,7 +5,7 @@ Each raises `Refused` with the field's name, so nothing is half-written (C50).
 
 from __future__ import annotations
 
-import unicodedata
+import re
 from enum import StrEnum
 from typing import TypeVar
 
@@ -15,6 +15,9 @@ from ..store.keys import ID_BYTES_MAX
 from ..store.refusal import Code, Refused
 
 E = TypeVar("E", bound=StrEnum)
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+"""The characters of Unicode's category Cc."""
 
 _json = msgspec.json.Encoder(order="deterministic")
 
@@ -62,7 +65,7 @@ def identifier(field: str, value: object) -> str:
     if not data:
         raise Refused(Code.INVALID, f"{field} must not be empty.", field=field)
     fits(field, len(data), ID_BYTES_MAX)
-    if any(unicodedata.category(character) == "Cc" for character in value):
+    if _CONTROL.search(value) is not None:
         raise Refused(Code.INVALID, f"{field} must not contain control characters.", field=field)
     return value
 
@@ -87,9 +90,15 @@ def choice(field: str, value: object, allowed: type[E], *, among: frozenset[E] |
     Raises:
       Refused: `invalid`, naming what is allowed.
     """
+    if isinstance(value, str):
+        try:
+            chosen = allowed(value)
+        except ValueError:
+            pass
+        else:
+            if among is None or chosen in among:
+                return chosen
     permitted = sorted(str(item) for item in (among or allowed))
-    if isinstance(value, str) and value in permitted:
-        return allowed(value)
     raise Refused(
         Code.INVALID,
         f"{field} must be one of {', '.join(permitted)}, not {value!r}.",
