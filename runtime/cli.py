@@ -13,9 +13,11 @@ import secrets
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import trio
 
+from ..store.write_lock import sync_folder
 from .commands import arguments
 from .commands.arguments import Settings
 from .commands.chat import Ways, chat
@@ -51,7 +53,7 @@ def _main(argv: Sequence[str]) -> int:
         _say(str(wrong))
         return EXIT_BAD_INPUT
     try:
-        settings.store.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_folder(settings.store)
         desk = make_desk(settings.folder, settings.store / "desk", settings.pace_s)
     except FileRefused as refused:
         _say(str(refused))
@@ -68,6 +70,14 @@ def _main(argv: Sequence[str]) -> int:
         return trio.run(chat, settings, desk.agents(), labels, ways, leaving)
     finally:
         logging.getLogger("counterpoint").removeHandler(reports)
+
+
+def _make_folder(store: Path) -> None:
+    """Make the store's folder, durably, before the desk makes its own inside it."""
+    missing = [path for path in (store, *store.parents) if not path.exists()]
+    store.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path in missing:
+        sync_folder(path.parent)
 
 
 def _ways(settings: Settings, labels: Labels, leaving: Leaving) -> Ways:

@@ -76,12 +76,13 @@ def read(arguments: Sequence[str], environ: dict[str, str]) -> Settings:
     """
     found = _parser().parse_args(arguments)
     folder = Path(found.folder) if found.folder is not None else sample_folder()
-    if not folder.is_dir():
-        what = "is not a folder" if folder.exists() else "does not exist"
-        raise Wrong(f"{folder} {what}. Name a folder of your own files, or none for the sample.")
-    store = Path(found.store) if found.store is not None else default_store(folder, environ)
-    if store.exists() and not store.is_dir():
-        raise Wrong(f"{store} is a file. A store is a folder: name another with --store.")
+    try:
+        _must_be_folder(folder, "Name a folder of your own files, or none for the sample")
+        store = Path(found.store) if found.store is not None else default_store(folder, environ)
+        if store.exists():
+            _must_be_folder(store, "A store is a folder: name another with --store")
+    except OSError as error:
+        raise Wrong(f"{error.filename} can't be looked at: {error.strerror}.") from error
     return Settings(
         folder=folder.resolve(),
         store=store.absolute(),
@@ -93,6 +94,12 @@ def read(arguments: Sequence[str], environ: dict[str, str]) -> Settings:
         slots=dict(found.slots),
         map_bytes_max=found.map_bytes_max,
     )
+
+
+def _must_be_folder(path: Path, what_to_do: str) -> None:
+    if not path.is_dir():
+        what = "is not a folder" if path.exists() else "does not exist"
+        raise Wrong(f"{path} {what}. {what_to_do}.")
 
 
 def default_store(folder: Path, environ: dict[str, str]) -> Path:
@@ -220,9 +227,8 @@ def _whole(*, least: int, most: int) -> Callable[[str], int]:
 
 
 def _slots(text: str) -> tuple[str, int]:
-    run_class, _, number = text.partition("=")
-    if run_class not in DEFAULT_CAPACITY:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} names no class: say {' or '.join(f'{name}=N' for name in DEFAULT_CAPACITY)}"
-        )
+    run_class, sign, number = text.partition("=")
+    if run_class not in DEFAULT_CAPACITY or not sign:
+        choices = " or ".join(f"{name}=N" for name in DEFAULT_CAPACITY)
+        raise argparse.ArgumentTypeError(f"{text!r} is no class with a number: say {choices}")
     return run_class, _whole(least=0, most=_SLOTS_MAX)(number)

@@ -68,11 +68,14 @@ class Printer:
             f"store   {ready.store}",
             f"scope   {ready.scope}",
         ]
-        if not ready.reopened:
-            lines.append("Type a question, /research TEXT for work in the background, or /help.")
-            return self._labelled(None, lines)
-        lines.append("The conversation goes on; its last runs:" if ready.runs else "Go on.")
-        return self._labelled(None, lines) + self._runs(ready.runs[-RUNS_AT_START:])
+        if ready.runs:
+            lines.append("The conversation goes on. Its last runs:")
+        hint = "Type a question, /research TEXT for work in the background, or /help."
+        return [
+            *self._labelled(None, lines),
+            *self._runs(ready.runs[-RUNS_AT_START:]),
+            *self._labelled(None, [hint]),
+        ]
 
     def _runs(self, runs: tuple[shown.RunLine, ...]) -> list[str]:
         rows = [(run, state_in_words(run.state, run.reason)) for run in runs]
@@ -139,11 +142,17 @@ def _of_run(kind: str, facts: dict[str, Any]) -> list[str]:
         case EventKind.REQUEST_ENDED:
             return _unless(facts, "completed", f"request {facts['request']}")
         case EventKind.EFFECT_ENDED:
-            return _unless(facts, "done", f"{facts['name']} (effect {facts['effect']})")
+            return _unless(facts, "done", _effect(facts))
         case EventKind.RUN_PROMOTED:
             return ["goes on in the background"]
         case EventKind.RUN_ADOPTED:
             return ["taken over from a process that is gone"]
+        case EventKind.RUN_RESUMED:
+            return [f"taken up again at checkpoint {facts['checkpoint']}: its process is gone"]
+        case EventKind.REVISION_WITHDRAWN:
+            return [f"revision {facts['revision']} withdrawn"]
+        case EventKind.EFFECT_RESOLVED:
+            return [f"{_effect(facts)} is settled as {in_words(facts['state'])}"]
         case EventKind.RUN_ENDED:
             return _ended(facts)
         case EventKind.EFFECT_STARTED | EventKind.CONVERSATION_OPENED:
@@ -157,6 +166,10 @@ def _unless(facts: dict[str, Any], usual: str, what: str) -> list[str]:
         return []
     why = facts.get("reason")
     return [f"{what} {in_words(facts['state'])}" + (f": {in_words(why)}" if why else "")]
+
+
+def _effect(facts: dict[str, Any]) -> str:
+    return f"{facts['name']} (effect {facts['effect']})"
 
 
 def _ended(facts: dict[str, Any]) -> list[str]:

@@ -75,8 +75,6 @@ class Session:
         try:
             self._screen.show(await self._do(asked))
         except Refused as refused:
-            if refused.text is None and isinstance(asked, Plain | Background | Deep | Steer):
-                refused.text = asked.text  # whatever it was refused for, it is not lost (C4)
             self._decline(refused, asked.id, entry)
         except OutcomeUnknown as unknown:
             self._screen.show(

@@ -19,7 +19,6 @@ from typing import Final, TextIO
 
 import trio
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from . import typed_lines
@@ -42,6 +41,9 @@ class Line:
         self._shown = False
         self._waiting: deque[tuple[TextIO, str]] = deque()
         self._scheduled = False
+        # Not asking where the cursor is: no terminal has to answer, and none is blamed for it.
+        os.environ["PROMPT_TOOLKIT_NO_CPR"] = "1"
+        self._session: PromptSession[str] = PromptSession(_PROMPT, key_bindings=_keys())
 
     def write(self, text: str, *, to: TextIO | None = None) -> None:
         """Write whole lines above the line, or plainly where it is not shown."""
@@ -50,7 +52,7 @@ class Line:
             self._write_waiting()
         elif self._shown and not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon_threadsafe(self._schedule)
+            self._loop.call_soon_threadsafe(self._write_above)
 
     async def close(self, gone: trio.Event) -> None:
         """Take the line away, and wait until the terminal is as it was."""
@@ -81,8 +83,6 @@ class Line:
         typed: Callable[[str], None],
         ended: Callable[[bool], None],
     ) -> None:
-        # Not asking where the cursor is: no terminal has to answer, and none is blamed for it.
-        os.environ["PROMPT_TOOLKIT_NO_CPR"] = "1"
         self._loop, self._shown = asyncio.get_running_loop(), True
         prompting = asyncio.create_task(self._prompt(typed, ended))
         shown()
@@ -92,9 +92,22 @@ class Line:
             prompting.cancel()
             await asyncio.gather(prompting, return_exceptions=True)
 
-    def _schedule(self) -> None:
-        """In the line's thread: take the line away, write, and draw it again."""
-        run_in_terminal(self._write_waiting)
+    def _write_above(self) -> None:
+        """In the line's thread: take the line away, write, and have it drawn again.
+
+        `run_in_terminal` would do so too, but gives the terminal its usual mode meanwhile, in
+        which a Ctrl-D that is typed just then is lost.
+        """
+        assert self._loop is not None
+        app = self._session.app
+        if not app.is_running:
+            self._write_waiting()
+        elif app.is_done:  # it is just about to draw the line for the last time
+            self._loop.call_soon(self._write_above)
+        else:
+            app.renderer.erase()
+            self._write_waiting()
+            app.invalidate()
 
     def _write_waiting(self) -> None:
         self._scheduled = False  # what comes from here on has to be scheduled anew
@@ -107,11 +120,10 @@ class Line:
             self._waiting.clear()  # the terminal is gone; a signal says so, too
 
     async def _prompt(self, typed: Callable[[str], None], ended: Callable[[bool], None]) -> None:
-        session: PromptSession[str] = PromptSession(_PROMPT, key_bindings=_keys())
         interrupted = False
         try:
             while True:
-                typed(await session.prompt_async(handle_sigint=False))
+                typed(await self._session.prompt_async(handle_sigint=False))
         except EOFError:
             pass
         except KeyboardInterrupt:

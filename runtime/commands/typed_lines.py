@@ -29,6 +29,7 @@ TEXT                a message; it is answered while everything else goes on
 /runs               the runs of this conversation
 /inspect RUN        all that is recorded of a run, and its answer
 /quit               leave now; runs get a moment to end. Ctrl-D waits for them
+/help               this
 //TEXT              a message that begins with a slash
 RUN is the label at the beginning of a line, such as r1, or the run's full id."""
 
@@ -45,16 +46,15 @@ def parse(line: str, new_id: Callable[[], str]) -> AnyCommand | Mistake | None:
         return Plain(id=new_id(), text=text[1:])
     if not text.startswith("/"):
         return Plain(id=new_id(), text=text)
-    name, _, rest = text.partition(" ")
-    rest = rest.strip()
+    name, rest = _halves(text)
     match name:
         case "/research" | "/deep":
             return _research(name, rest, new_id)
         case "/steer":
-            run, _, words = rest.partition(" ")
-            if not words.strip():
+            run, words = _halves(rest)
+            if not words:
                 return _mistake("Say which run and what to add: /steer r1 only the last year.")
-            return Steer(id=new_id(), run=run, text=words.strip())
+            return Steer(id=new_id(), run=run, text=words)
         case "/stop" | "/inspect":
             return _about_run(name, rest, new_id)
         case "/runs" | "/help" | "/quit":
@@ -64,6 +64,12 @@ def parse(line: str, new_id: Callable[[], str]) -> AnyCommand | Mistake | None:
                 f"There is no command {name}. /help lists them; begin with // to send a text "
                 "that starts with a slash."
             )
+
+
+def _halves(text: str) -> tuple[str, str]:
+    """Return the first word and the rest, whatever space is between (a paste may have lines)."""
+    first, *rest = text.split(maxsplit=1) or [""]
+    return first, "".join(rest).strip()
 
 
 def _research(name: str, text: str, new_id: Callable[[], str]) -> Background | Deep | Mistake:
