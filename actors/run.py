@@ -119,9 +119,9 @@ class RunActor(TrioActor):
         self._detail = ""
         self._ended = False
         self._finishing = False
-        self._turn_owed = False
         self._requests_made = run.requests
-        self._requests_when_owed = -1
+        self._owed: tuple[int, int] | None = None
+        """For the turn that a revision wants: that revision, and the requests made by then."""
 
     def on_start(self) -> None:
         """Begin to execute."""
@@ -255,8 +255,8 @@ class RunActor(TrioActor):
         *,
         text: str | None,
         detail: str = "",
-        insist: bool = False,
-    ) -> bool:
+        insist_through: int = 0,
+    ) -> endings.OneMore | None:
         environment = self._environment
         ending = endings.Ending(
             run=self.run.run,
@@ -267,18 +267,19 @@ class RunActor(TrioActor):
             now_ms=environment.ids.now_ms(),
             text=text,
             detail=detail,
-            insist=insist,
+            insist_through=insist_through,
         )
         self._finishing = True
         try:
             result = await environment.insist(partial(endings.finish, ending=ending))
         finally:
             self._finishing = False
-        self._ended = not isinstance(result, endings.OneMore)
-        if self._ended:  # its agent has nothing left to do, and must not stay for ever
-            at_the_latest = trio.current_time() + environment.timing.stop_wait_s
-            self._scope.deadline = min(self._scope.deadline, at_the_latest)
-        return self._ended
+        if isinstance(result, endings.OneMore):
+            return result
+        self._ended = True  # its agent has nothing left to do, and must not stay for ever
+        at_the_latest = trio.current_time() + environment.timing.stop_wait_s
+        self._scope.deadline = min(self._scope.deadline, at_the_latest)
+        return None
 
     # What an agent works through.
 
@@ -454,14 +455,21 @@ class RunActor(TrioActor):
     async def complete(self, text: str) -> bool:
         """Publish `text` and end the run; False if a revision wants one more turn first (C10).
 
-        The second time without a request in between it ends all the same: an agent that
-        makes no requests can't deliver anything, and the revisions say so.
+        If the agent makes no request in that turn, the run ends all the same, and the
+        revisions that it was given the turn for say so. A revision that came in since is
+        given a turn of its own.
         """
-        insist = self._turn_owed and self._requests_made == self._requests_when_owed
-        done = await self._finish(runs.Cue.COMPLETE, Reason.ANSWERED, text=text, insist=insist)
-        self._turn_owed = not done
-        self._requests_when_owed = self._requests_made
-        return done
+        insist_through = 0
+        if self._owed is not None:
+            revision, requests_made = self._owed
+            insist_through = revision if requests_made == self._requests_made else 0
+        one_more = await self._finish(
+            runs.Cue.COMPLETE, Reason.ANSWERED, text=text, insist_through=insist_through
+        )
+        if one_more is None:
+            return True
+        self._owed = one_more.revision, self._requests_made
+        return False
 
     def stream(self, text: str) -> None:
         """Show a piece of an answer to those who listen at this moment; it is not durable."""

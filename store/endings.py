@@ -44,9 +44,9 @@ class Ending(Record, frozen=True, kw_only=True):
     now_ms: int
     text: str | None = None
     detail: str = ""
-    insist: bool = False
-    """End even with revisions that no request has taken: the agent was given the turn for
-    it and made no request."""
+    insist_through: int = 0
+    """End even though no request has taken the revisions up to this one: the agent was given
+    the turn for them and made no request. A newer one is still given its turn."""
     owner_gone: bool = False
     """Somebody else ends it, because the process that executed it is gone."""
 
@@ -72,8 +72,7 @@ def finish(txn: Txn, ending: Ending) -> Run | OneMore:
     if (
         ending.cue is runs.Cue.COMPLETE
         and requests.affordable(run)
-        and not ending.insist
-        and revisions.undelivered(txn, run)
+        and any(number > ending.insist_through for number in revisions.undelivered(txn, run))
     ):
         return OneMore(revision=run.revisions)
     return end(txn, run, ending)

@@ -68,7 +68,7 @@ def test_an_end_settles_everything_of_the_run_in_its_one_transaction(
     world.begin_request(run)
     world.begin_effect(run)
     world.steer(run)
-    result = world.finish(run, cue, reason, text="So far: 12.", insist=True)
+    result = world.finish(run, cue, reason, text="So far: 12.", insist_through=1)
 
     record = ended(world, run)
     assert result == record
@@ -200,9 +200,23 @@ def test_an_agent_that_was_given_the_turn_and_made_no_request_may_insist(
 ) -> None:
     world.steer(run)
     assert isinstance(world.finish(run), OneMore)
-    assert isinstance(world.finish(run, insist=True), Run)
+    assert isinstance(world.finish(run, insist_through=1), Run)
     revision = world.revision(run, 1)
     assert (revision.state, revision.reason) == (RevisionState.NOT_APPLIED, "no_request")
+
+
+@pytest.mark.contract("C9", "C10")
+def test_who_insists_does_so_against_the_revisions_that_the_turn_was_given_for(
+    world: World, run: RunId
+) -> None:
+    """One that is accepted after that turn gets a turn of its own."""
+    world.steer(run)
+    assert world.finish(run) == OneMore(revision=1)
+    world.steer(run)
+    assert world.finish(run, insist_through=1) == OneMore(revision=2)
+    world.ask(run)
+    assert isinstance(world.finish(run, insist_through=1), Run)
+    assert {r.state for r in revisions.of_run(world.base, run)} == {RevisionState.DELIVERED}
 
 
 @pytest.mark.contract("B65", "D17")

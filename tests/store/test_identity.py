@@ -253,7 +253,7 @@ def test_a_retry_of_a_steering_is_read_back_from_a_run_that_takes_no_more() -> N
     with world.refuses(Code.REVISIONS_FULL):
         world.steer(run)
     assert world.steer(run, client_id=USED) == first
-    world.finish(run, insist=True)
+    world.finish(run, insist_through=1)
     with world.refuses(Code.RUN_ENDED):
         world.steer(run)
     assert world.steer(run, client_id=USED) == first

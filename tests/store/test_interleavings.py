@@ -114,9 +114,13 @@ class Stubborn(Agent):
     """Makes no request for what comes at the end."""
 
     def end(self) -> Steps:
-        if isinstance(self.finish(), OneMore):
+        through = 0
+        while True:
+            more = self.world.finish(self.run, owner=self.owner, insist_through=through)
+            if not isinstance(more, OneMore):
+                return
+            through = more.revision
             yield
-            self.world.finish(self.run, owner=self.owner, insist=True)
 
 
 class Failing(Agent):

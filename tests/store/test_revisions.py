@@ -297,7 +297,7 @@ def test_a_steering_that_is_taken_or_settled_can_not_be_withdrawn(
     if state == "delivered":
         world.end_request(run, 1)
     if state == "not_applied":
-        world.finish(run, insist=True)
+        world.finish(run, insist_through=1)
     if state == "withdrawn":
         world.withdraw(run, 1)
     with world.refuses(Code.TAKEN) as refused:

@@ -219,7 +219,8 @@ class Life:
         if run is not None:
             cue, reason = self.rng.choice(ENDS)
             text = self.rng.choice([None, "This."])
-            self.world.finish(run, cue, reason, text=text, insist=self.rng.random() < 0.2)
+            through = self.rng.randrange(3) if self.rng.random() < 0.3 else 0
+            self.world.finish(run, cue, reason, text=text, insist_through=through)
 
     def promote(self) -> None:
         run = self.mine()

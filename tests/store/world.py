@@ -364,7 +364,7 @@ class World:
         reason: Reason = Reason.ANSWERED,
         *,
         text: str | None = "It is this.",
-        insist: bool = False,
+        insist_through: int = 0,
         owner: OwnerId | None = None,
     ) -> Run | endings.OneMore:
         ending = endings.Ending(
@@ -375,7 +375,7 @@ class World:
             publication=self.ids.publication(),
             now_ms=self.now_ms(),
             text=text,
-            insist=insist,
+            insist_through=insist_through,
         )
         return self.run(endings.finish, ending)
 
