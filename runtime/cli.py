@@ -65,11 +65,11 @@ def _main(argv: Sequence[str]) -> int:
     labels = Labels()
     ways = _ways(settings, labels, leaving)
     reports = _OneLine(leaving)
-    logging.getLogger("counterpoint").addHandler(reports)
+    logging.getLogger().addHandler(reports)
     try:
         return trio.run(chat, settings, desk.agents(), labels, ways, leaving)
     finally:
-        logging.getLogger("counterpoint").removeHandler(reports)
+        logging.getLogger().removeHandler(reports)
 
 
 def _make_folder(store: Path) -> None:
@@ -108,7 +108,7 @@ def _say(sentence: str) -> None:
 
 
 class _OneLine(logging.Handler):
-    """Reports of the runtime in a line each: its tracebacks are for hosts that embed it."""
+    """Reports of the runtime and of its libraries in a line each: its tracebacks are for hosts that embed it."""
 
     def __init__(self, leaving: Leaving) -> None:
         super().__init__()

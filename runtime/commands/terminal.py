@@ -98,12 +98,11 @@ class Line:
         `run_in_terminal` would do so too, but gives the terminal its usual mode meanwhile, in
         which a Ctrl-D that is typed just then is lost.
         """
-        assert self._loop is not None
         app = self._session.app
         if not app.is_running:
             self._write_waiting()
         elif app.is_done:  # it is just about to draw the line for the last time
-            self._loop.call_soon(self._write_above)
+            asyncio.get_running_loop().call_soon(self._write_above)
         else:
             app.renderer.erase()
             self._write_waiting()
