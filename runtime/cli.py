@@ -108,7 +108,7 @@ def _say(sentence: str) -> None:
 
 
 class _OneLine(logging.Handler):
-    """Reports of the runtime and of its libraries in a line each: its tracebacks are for hosts that embed it."""
+    """Reports of the runtime and of libraries in a line each; tracebacks are for hosts."""
 
     def __init__(self, leaving: Leaving) -> None:
         super().__init__()
