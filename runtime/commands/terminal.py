@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
+import signal
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -29,6 +31,7 @@ from .shown import AnyShown
 
 _TYPED_MAX: Final = 256
 _CLOSE_WAIT_S: Final = 5.0
+_WATCH_EVERY_S: Final = 1.0
 _PROMPT: Final = "> "
 
 
@@ -184,6 +187,16 @@ class TerminalWays:
     async def start(self, nursery: trio.Nursery) -> None:
         """Show the line."""
         await nursery.start(self._edit)
+        nursery.start_soon(self._watch)
+
+    async def _watch(self) -> None:
+        """Leave when the terminal is gone: not everybody gets a signal for it, and a chat
+        that nobody can reach would hold its slots for ever."""
+        poll = select.poll()
+        poll.register(sys.stdin.fileno(), 0)  # a hang-up is told always
+        while not poll.poll(0):  # noqa: ASYNC110 — nobody sets an event for it
+            await trio.sleep(_WATCH_EVERY_S)
+        self._leaving.leave(128 + signal.SIGHUP)
 
     async def _edit(self, *, task_status: trio.TaskStatus[None]) -> None:
         token = trio.lowlevel.current_trio_token()

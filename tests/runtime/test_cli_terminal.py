@@ -10,6 +10,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -75,11 +76,16 @@ class Terminal:
             self._read()
         return code
 
+    def goes(self) -> None:
+        os.close(self._fd)
+        self._fd = -1
+
     def close(self) -> None:
         self.child.kill()
         self.child.wait()
-        os.close(self._fd)
-        os.close(self._of_child)
+        for fd in (self._fd, self._of_child):
+            if fd >= 0:
+                os.close(fd)
 
 
 @contextmanager
@@ -152,9 +158,16 @@ def test_ctrl_c_clears_the_line_and_then_leaves(tmp_path: Path) -> None:
         assert screen.ended() == 0
 
 
-def test_a_terminal_that_goes_ends_the_chat(tmp_path: Path) -> None:
+def test_a_signal_that_the_terminal_goes_ends_the_chat(tmp_path: Path) -> None:
     with terminal("--store", str(tmp_path), "--drain", "0.1") as screen:
         screen.until("/help")
-        screen.child.send_signal(1)  # what the kernel sends when a terminal is closed
+        screen.child.send_signal(signal.SIGHUP)
         assert screen.ended() == 129
         assert "Traceback" not in screen.text
+
+
+def test_a_terminal_that_goes_without_a_signal_ends_the_chat(tmp_path: Path) -> None:
+    with terminal("--store", str(tmp_path), "--drain", "0.1") as screen:
+        screen.until("/help")
+        screen.goes()
+        assert screen.child.wait(PATIENCE_S) == 129
