@@ -27,7 +27,8 @@ from .gateways.protocol import (
     Usage,
 )
 from .opening import open_runtime
-from .runtime import Receipt, Runtime, StreamedText
+from .reading import StreamedText
+from .runtime import Receipt, Runtime
 
 __all__ = [
     "Agent",

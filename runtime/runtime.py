@@ -18,8 +18,6 @@ leave, not to take back: what had begun is committed all the same, and the id te
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator
-from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -38,14 +36,14 @@ from ..actors.kernel import (
 )
 from ..actors.messages import Demand, Resolve, Steer, Stop, Submit, Withdraw
 from ..actors.roster import Roster
-from ..actors.tail import Delta, Tail
-from ..store import admission, events, identity, runs, views
-from ..store.engine import ReadTxn, StoreClosed, StoreError
+from ..actors.tail import Tail
+from ..store import admission, identity
 from ..store.ids import ClientId, ConversationId, MessageId, RunId, ScopeId
-from ..store.records import Accepted, Conversation, Depth, Verb
-from ..store.refusal import Code, OutcomeUnknown, Refused, not_found
+from ..store.records import Accepted, Depth, Verb
+from ..store.refusal import Code, OutcomeUnknown, Refused
 from . import validation
 from .config import Config
+from .reading import Readers, closing, named_client_id, named_scope
 
 _ENTRIES = frozenset({Verb.PLAIN, Verb.BACKGROUND})
 
@@ -66,14 +64,6 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """For a steering: its number in the run."""
 
 
-class StreamedText(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of an answer in progress: not durable; the published answer replaces it."""
-
-    conversation: ConversationId
-    run: RunId
-    text: str
-
-
 def _receipt(accepted: Accepted) -> Receipt:
     return Receipt(
         client_id=accepted.client_id,
@@ -87,7 +77,7 @@ def _receipt(accepted: Accepted) -> Receipt:
     )
 
 
-class Runtime:
+class Runtime(Readers):
     """One open store with its actors. Made by `open_runtime`."""
 
     def __init__(
@@ -98,10 +88,8 @@ class Runtime:
         system: ActorSystem,
         roster: Roster,
     ) -> None:
-        self.config = config
+        super().__init__(config, environment.engine, tail)
         self._environment = environment
-        self._engine = environment.engine
-        self._tail = tail
         self._system = system
         self._roster = roster
         self._on_their_way: dict[tuple[str, str], set[TrioFuture[Any]]] = {}
@@ -117,7 +105,7 @@ class Runtime:
           OutcomeUnknown: see there.
         """
         limits = self.config.limits
-        scope, client_id = _scope(scope), _client_id(client_id)
+        scope, client_id = named_scope(scope), named_client_id(client_id)
         validation.text("title", title, bytes_max=limits.title_bytes_max, empty=True)
         ids = self._environment.ids
         opening = admission.Opening(
@@ -127,7 +115,7 @@ class Runtime:
             conversation=ids.conversation(),
             now_ms=ids.now_ms(),
         )
-        with self._reading() as txn:
+        with self.reading() as txn:
             found = identity.find(txn, scope, client_id)
         if found is not None:
             return _receipt(identity.replay(found, opening.meaning))
@@ -168,8 +156,8 @@ class Runtime:
         with _Naming(client_id, text):
             validation.text("text", text, bytes_max=self.config.limits.text_bytes_max)
             submit = Submit(
-                scope=_scope(scope),
-                client_id=_client_id(client_id),
+                scope=named_scope(scope),
+                client_id=named_client_id(client_id),
                 verb=validation.choice("entry", entry, Verb, among=_ENTRIES),
                 text=text,
                 depth=validation.choice("depth", depth, Depth),
@@ -200,13 +188,13 @@ class Runtime:
             if expected_revision is not None:
                 validation.whole_number("expected_revision", expected_revision, least=0)
             steer = Steer(
-                scope=_scope(scope),
-                client_id=_client_id(client_id),
+                scope=named_scope(scope),
+                client_id=named_client_id(client_id),
                 run=RunId(validation.identifier("run", run)),
                 text=text,
                 expected_revision=expected_revision,
             )
-            return await self._take_in(self._conversation_of(steer.scope, steer.run), steer)
+            return await self._take_in(self._conversation_of(Verb.STEER, steer), steer)
 
     async def stop(self, *, scope: str, run: str, client_id: str) -> Receipt:
         """Stop a run. The receipt says the stop is accepted: nothing more goes out of the
@@ -218,12 +206,12 @@ class Runtime:
           OutcomeUnknown: see there.
         """
         stop = Stop(
-            scope=_scope(scope),
-            client_id=_client_id(client_id),
+            scope=named_scope(scope),
+            client_id=named_client_id(client_id),
             run=RunId(validation.identifier("run", run)),
         )
         with _Naming(client_id, None):
-            return await self._take_in(self._conversation_of(stop.scope, stop.run), stop)
+            return await self._take_in(self._conversation_of(Verb.STOP, stop), stop)
 
     async def withdraw(self, *, scope: str, run: str, revision: int, client_id: str) -> Receipt:
         """Take back a steering that no request has taken yet (C53). Its message stays.
@@ -234,14 +222,13 @@ class Runtime:
           OutcomeUnknown: see there.
         """
         withdraw = Withdraw(
-            scope=_scope(scope),
-            client_id=_client_id(client_id),
+            scope=named_scope(scope),
+            client_id=named_client_id(client_id),
             run=RunId(validation.identifier("run", run)),
             revision=validation.whole_number("revision", revision, least=1),
         )
-        where = self._conversation_of(withdraw.scope, withdraw.run)
         with _Naming(client_id, None):
-            return await self._take_in(where, withdraw)
+            return await self._take_in(self._conversation_of(Verb.WITHDRAW, withdraw), withdraw)
 
     async def resolve(
         self,
@@ -267,29 +254,31 @@ class Runtime:
         validation.fits("value", len(data or b""), limits.result_bytes_max)
         validation.text("reason", reason, bytes_max=limits.text_bytes_max, empty=True)
         resolve = Resolve(
-            scope=_scope(scope),
-            client_id=_client_id(client_id),
+            scope=named_scope(scope),
+            client_id=named_client_id(client_id),
             run=RunId(validation.identifier("run", run)),
             effect=validation.whole_number("effect", effect, least=1),
             happened=happened,
             value=data,
             reason=reason,
         )
-        where = self._conversation_of(resolve.scope, resolve.run)
         with _Naming(client_id, None):
-            return await self._take_in(where, resolve)
+            return await self._take_in(self._conversation_of(Verb.RESOLVE, resolve), resolve)
 
-    def _conversation_of(self, scope: ScopeId, run: RunId) -> ConversationId:
-        with self._reading() as txn:
-            return runs.of_scope(txn, scope, run).conversation
+    def _conversation_of(
+        self, verb: Verb, demand: Steer | Stop | Withdraw | Resolve
+    ) -> ConversationId:
+        with self.reading() as txn:
+            run = identity.run_of(txn, demand.scope, demand.client_id, verb, demand.run)
+        return run.conversation
 
     async def _take_in(self, conversation: ConversationId, message: Demand) -> Receipt:
         if self._environment.closing and not isinstance(message, Stop):
             found = self._find(message.scope, message.client_id)
             if found is None:
-                raise _closing()
+                raise closing()
         try:
-            future = self._actor_of(message.scope, conversation).ask(message, block=False)
+            future = self._actor_of(conversation, message).ask(message, block=False)
         except MailboxFull as full:
             raise Refused(
                 Code.OVERLOADED,
@@ -298,20 +287,23 @@ class Runtime:
                 limit=1024,
             ) from full
         except SystemClosed as closed:
-            raise _closing() from closed
+            raise closing() from closed
         return await self._outcome(message.scope, message.client_id, future)
 
     def _actor_of(
-        self, scope: ScopeId, conversation: ConversationId
+        self, conversation: ConversationId, message: Demand
     ) -> TrioActorRef[ConversationActor]:
         """Return the conversation's actor; none is started for a conversation that is none."""
-        ref = self._roster.awake(conversation)
+        scope = message.scope
+        ref = self._roster.awake_in(scope, conversation)
         if ref is not None:
-            return ref  # whether it is this scope's is for the rules to say
-        with self._reading() as txn:
-            if events.find_head(txn, scope, conversation) is None:
-                raise not_found("conversation", conversation)
-        return self._roster.conversation(conversation)
+            return ref
+        if isinstance(message, Submit):  # else it is the conversation of a run of the scope
+            with self.reading() as txn:
+                identity.must_have_conversation(
+                    txn, scope, message.client_id, message.verb, conversation
+                )
+        return self._roster.conversation_in(scope, conversation)
 
     async def _outcome(
         self, scope: ScopeId, client_id: ClientId, future: TrioFuture[Any]
@@ -346,25 +338,12 @@ class Runtime:
         if not waiting:
             del self._on_their_way[key]
 
-    @contextmanager
-    def _reading(self) -> Generator[ReadTxn]:
-        """Open a snapshot, and name what a driver may raise for it."""
-        try:
-            with self._engine.read() as txn:
-                yield txn
-        except StoreClosed as closed:
-            raise _closing() from closed
-        except StoreError as error:
-            raise Refused(Code.STORE_UNAVAILABLE, f"The store can't be read: {error}") from error
-
     def _must_be_admitting(self) -> None:
         if self._environment.closing:
-            raise _closing()
-
-    # Readers.
+            raise closing()
 
     def _find(self, scope: ScopeId, client_id: ClientId) -> Accepted | None:
-        with self._reading() as txn:
+        with self.reading() as txn:
             return identity.find(txn, scope, client_id)
 
     async def lookup(self, *, scope: str, client_id: str) -> Receipt | None:
@@ -373,7 +352,7 @@ class Runtime:
         Waits for what is on its way under this id in this process, so None means: not
         accepted, and nothing under way here (A19).
         """
-        key = (_scope(scope), _client_id(client_id))
+        key = (named_scope(scope), named_client_id(client_id))
         for future in list(self._on_their_way.get(key, ())):
             try:
                 await future.wait()
@@ -381,107 +360,6 @@ class Runtime:
                 continue
         found = self._find(*key)
         return None if found is None else _receipt(found)
-
-    async def view(
-        self, *, scope: str, conversation: str, before: int | None = None
-    ) -> views.ConversationView:
-        """Return a conversation as it is now: the newest entries, or those before `before`.
-
-        Raises:
-          Refused: `invalid` or `not_found`.
-        """
-        if before is not None:
-            validation.whole_number("before", before, least=1)
-        where = ConversationId(validation.identifier("conversation", conversation))
-        with self._reading() as txn:
-            return views.conversation(txn, _scope(scope), where, before=before)
-
-    async def view_run(self, *, scope: str, run: str) -> views.RunView:
-        """Return one run as it is now.
-
-        Raises:
-          Refused: `invalid` or `not_found`.
-        """
-        which = RunId(validation.identifier("run", run))
-        with self._reading() as txn:
-            return views.run(txn, _scope(scope), which)
-
-    async def inspect(self, *, scope: str, run: str) -> views.Inspection:
-        """Return all that is recorded of a run (C46).
-
-        Raises:
-          Refused: `invalid` or `not_found`.
-        """
-        which = RunId(validation.identifier("run", run))
-        with self._reading() as txn:
-            return views.inspect(txn, _scope(scope), which)
-
-    async def export_request(self, *, scope: str, run: str, ordinal: int) -> bytes:
-        """Return the exact input of one request of a run, as JSON (C11).
-
-        Raises:
-          Refused: `invalid` or `not_found`.
-        """
-        which = RunId(validation.identifier("run", run))
-        validation.whole_number("ordinal", ordinal, least=1)
-        with self._reading() as txn:
-            return views.request_input(txn, _scope(scope), which, ordinal)
-
-    async def conversations(self, *, scope: str) -> list[Conversation]:
-        """Return the scope's conversations, oldest first."""
-        with self._reading() as txn:
-            return views.conversations(txn, _scope(scope))
-
-    async def events(
-        self, *, scope: str, conversation: str, after: int = 0, follow: bool = True
-    ) -> AsyncGenerator[views.EventView | StreamedText, None]:
-        """Yield the conversation's events behind the cursor `after`, oldest first, without a
-        gap and none twice; then, with `follow`, new ones as they are committed, by whichever
-        process, and streamed text in between.
-
-        To leave is not to stop anything (C25). Close it with `contextlib.aclosing`.
-
-        Raises:
-          Refused: `invalid` or `not_found`.
-        """
-        owner = _scope(scope)
-        where = ConversationId(validation.identifier("conversation", conversation))
-        cursor = validation.whole_number("after", after, least=0)
-        page_len = self.config.limits.event_page
-        subscription = self._tail.subscribe(where)
-        try:
-            while True:
-                while subscription.deltas:
-                    yield _streamed(subscription.deltas.popleft())
-                with self._reading() as txn:
-                    page = views.events_after(txn, owner, where, after=cursor, limit=page_len)
-                for event in page:
-                    cursor = event.number
-                    yield event
-                if page:
-                    continue
-                if not follow:
-                    return
-                await subscription.news()
-        finally:
-            self._tail.unsubscribe(where, subscription)
-
-    async def wait(self, *, scope: str, run: str) -> views.RunView:
-        """Wait until a run has ended, in whichever process, and return it.
-
-        Raises:
-          Refused: `invalid` or `not_found`.
-        """
-        view = await self.view_run(scope=scope, run=run)
-        subscription = self._tail.subscribe(view.conversation)
-        try:
-            while True:
-                view = await self.view_run(scope=scope, run=run)
-                if view.state in runs.FINAL:
-                    return view
-                await subscription.news()
-        finally:
-            self._tail.unsubscribe(view.conversation, subscription)
 
     async def quiet(self) -> None:
         """Wait until this process executes no run."""
@@ -507,22 +385,3 @@ class _Naming:
             error.text = self._text if isinstance(self._text, str) else None
         elif isinstance(error, OutcomeUnknown):
             error.client_id = self._client_id
-
-
-def _scope(value: str) -> ScopeId:
-    return ScopeId(validation.identifier("scope", value))
-
-
-def _client_id(value: str) -> ClientId:
-    return ClientId(validation.identifier("client_id", value))
-
-
-def _streamed(delta: Delta) -> StreamedText:
-    return StreamedText(conversation=delta.conversation, run=delta.run, text=delta.text)
-
-
-def _closing() -> Refused:
-    return Refused(
-        Code.SHUTTING_DOWN,
-        "The host is shutting down; nothing was stored. Try the same again when it is back.",
-    )

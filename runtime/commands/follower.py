@@ -9,7 +9,8 @@ import trio
 
 from ...store.records import EventKind
 from ...store.views import EventView, RunView
-from ..runtime import Runtime, StreamedText
+from ..reading import StreamedText
+from ..runtime import Runtime
 from . import shown
 from .labels import Labels
 
