@@ -105,8 +105,10 @@ class OwnersInMemory:
         self._alive.add(owner)
 
     def gone(self, owners: Iterable[OwnerId]) -> frozenset[OwnerId]:
-        """Return those that are not in the set."""
-        return frozenset(owner for owner in owners if owner not in self._alive)
+        """Return those that are not in the set. This process's own never is."""
+        return frozenset(
+            owner for owner in owners if owner != self._mine and owner not in self._alive
+        )
 
     def forget(self, owner: OwnerId) -> None:
         """Nothing is left of an owner in memory."""
