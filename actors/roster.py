@@ -13,7 +13,7 @@ from typing import Any
 import pykka
 import trio
 
-from ..store.ids import ConversationId, RunId
+from ..store.ids import ConversationId, RunId, ScopeId
 from ..store.records import Event
 from ..store.refusal import Code, Refused
 from .conversation import ConversationActor
@@ -35,6 +35,7 @@ class Roster:
         self._system = system
         self._live_runs_max = live_runs_max
         self._conversations: dict[ConversationId, TrioActorRef[ConversationActor]] = {}
+        self._scopes: dict[ConversationId, ScopeId] = {}
         self._runs: dict[RunId, TrioActorRef[RunActor]] = {}
         self._deaths: dict[ConversationId, deque[float]] = {}
         self._quiet = trio.Event()
@@ -63,6 +64,22 @@ class Roster:
             self._conversations[conversation] = ref
         return ref
 
+    def awake_in(
+        self, scope: ScopeId, conversation: ConversationId
+    ) -> TrioActorRef[ConversationActor] | None:
+        """As `awake`, but only to the scope that `conversation_in` named: to any other the
+        actor of a conversation is as little there as the conversation (D21).
+        """
+        return self.awake(conversation) if self._scopes.get(conversation) == scope else None
+
+    def conversation_in(
+        self, scope: ScopeId, conversation: ConversationId
+    ) -> TrioActorRef[ConversationActor]:
+        """As `conversation`, of one that is known to be this scope's."""
+        ref = self.conversation(conversation)
+        self._scopes[conversation] = scope
+        return ref
+
     def run(self, run: RunId) -> TrioActorRef[RunActor] | None:
         """Return the actor of a run that is executed here, or None."""
         return self._runs.get(run)
@@ -88,6 +105,7 @@ class Roster:
     def forget_conversation(self, conversation: ConversationId) -> None:
         """Let go of a conversation's actor that goes to sleep."""
         self._conversations.pop(conversation, None)
+        self._scopes.pop(conversation, None)
 
     def rest(self, idle_s: float) -> None:
         """Ask every conversation's actor to go to sleep if it has been idle."""
@@ -138,7 +156,7 @@ class Roster:
                 return run
         for conversation, known in self._conversations.items():
             if known == ref:
-                del self._conversations[conversation]
+                self.forget_conversation(conversation)
                 self._deaths.setdefault(conversation, deque()).append(trio.current_time())
                 return None
         return None

@@ -258,7 +258,8 @@ def resolve(txn: Txn, resolution: Resolution) -> Accepted:
     Raises:
       Refused: `not_found`, `conflict`, or `not_unknown`.
     """
-    run = runs.of_scope(txn, resolution.scope, resolution.run)
+    scope, client_id = resolution.scope, resolution.client_id
+    run = identity.run_of(txn, scope, client_id, Verb.RESOLVE, resolution.run)
     meaning = Meaning(
         verb=Verb.RESOLVE,
         conversation=run.conversation,
@@ -270,7 +271,7 @@ def resolve(txn: Txn, resolution: Resolution) -> Accepted:
     def act() -> Accepted:
         return _resolve(txn, run, resolution, meaning)
 
-    return identity.once(txn, resolution.scope, resolution.client_id, meaning, act)
+    return identity.once(txn, scope, client_id, meaning, act)
 
 
 def _resolve(txn: Txn, run: Run, resolution: Resolution, meaning: Meaning) -> Accepted:

@@ -181,7 +181,7 @@ def stop(txn: Txn, stopping: Stopping) -> Accepted:
     Raises:
       Refused: `not_found`, `conflict`, or `run_ended` (there is nothing to stop).
     """
-    run = runs.of_scope(txn, stopping.scope, stopping.run)
+    run = identity.run_of(txn, stopping.scope, stopping.client_id, Verb.STOP, stopping.run)
     meaning = Meaning(verb=Verb.STOP, conversation=run.conversation, target=run.run)
 
     def act() -> Accepted:

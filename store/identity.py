@@ -11,11 +11,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from . import keys
+from . import events, keys, runs
 from .engine import ReadTxn, Txn
-from .ids import ClientId, ScopeId
-from .records import Accepted, Meaning, decode, encode
-from .refusal import Code, Refused
+from .ids import ClientId, ConversationId, RunId, ScopeId
+from .records import Accepted, Meaning, Run, Verb, decode, encode
+from .refusal import Code, Refused, not_found
 
 
 def text_hash(text: str) -> bytes:
@@ -56,6 +56,35 @@ def replay(found: Accepted, meaning: Meaning) -> Accepted:
             run=found.run,
         )
     raise AssertionError("unequal meanings differ in a field")
+
+
+def run_of(txn: ReadTxn, scope: ScopeId, client_id: ClientId, verb: Verb, run_id: RunId) -> Run:
+    """Return the run that a verb is for.
+
+    Raises:
+      Refused: `not_found`, also for a run of another scope (D21); but `conflict` if the id is
+        in use: it can't have stood for a run that is not there, and identity is decided
+        first (A11).
+    """
+    run = runs.find(txn, run_id)
+    if run is not None and run.scope == scope:
+        return run
+    found = find(txn, scope, client_id)
+    if found is not None:
+        replay(found, Meaning(verb=verb, conversation=found.meaning.conversation, target=run_id))
+    raise not_found("run", run_id)
+
+
+def must_have_conversation(
+    txn: ReadTxn, scope: ScopeId, client_id: ClientId, verb: Verb, conversation: ConversationId
+) -> None:
+    """Check that the conversation that a message is for is there. Raises as `run_of`."""
+    if events.find_head(txn, scope, conversation) is not None:
+        return
+    found = find(txn, scope, client_id)
+    if found is not None:
+        replay(found, Meaning(verb=verb, conversation=conversation))
+    raise not_found("conversation", conversation)
 
 
 def once(

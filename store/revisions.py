@@ -65,7 +65,7 @@ def steer(txn: Txn, limits: Limits, steering: Steering) -> Accepted:
       Refused: `not_found`, `conflict`, `run_ended`, `run_stopping`, `stale_revision` with
         both numbers (C14), or `revisions_full`.
     """
-    run = runs.of_scope(txn, steering.scope, steering.run)
+    run = identity.run_of(txn, steering.scope, steering.client_id, Verb.STEER, steering.run)
     meaning = Meaning(
         verb=Verb.STEER,
         conversation=run.conversation,
@@ -166,7 +166,8 @@ def withdraw(txn: Txn, withdrawal: Withdrawal) -> Accepted:
     Raises:
       Refused: `not_found`, `conflict`, or `taken`: a request carries it, or it is settled.
     """
-    run = runs.of_scope(txn, withdrawal.scope, withdrawal.run)
+    scope, client_id = withdrawal.scope, withdrawal.client_id
+    run = identity.run_of(txn, scope, client_id, Verb.WITHDRAW, withdrawal.run)
     meaning = Meaning(
         verb=Verb.WITHDRAW,
         conversation=run.conversation,
@@ -177,7 +178,7 @@ def withdraw(txn: Txn, withdrawal: Withdrawal) -> Accepted:
     def act() -> Accepted:
         return _withdraw(txn, run, withdrawal, meaning)
 
-    return identity.once(txn, withdrawal.scope, withdrawal.client_id, meaning, act)
+    return identity.once(txn, scope, client_id, meaning, act)
 
 
 def _withdraw(txn: Txn, run: Run, withdrawal: Withdrawal, meaning: Meaning) -> Accepted:
