@@ -10,8 +10,9 @@ id that leads nowhere or to somebody else: each is a breach, and the pass goes o
 What can't be seen in a store: a write that an owner made after it had lost its run (E8;
 it leaves no trace by being refused), what was acknowledged and then lost without a trace
 (E10; a receipt that is there is held to what it names), a text that was read by another
-scope (E11; records that name each other across scopes are found), and a published answer
-or a checkpoint whose words were changed (E12; they have no hash).
+scope (E11; records that name each other across scopes are found), and words that have no
+hash and were changed: published answers, checkpoints, reasons, times (E12). The input of a
+request may be gone, since a host need not keep it; one that is there is held to its hash.
 """
 
 from __future__ import annotations

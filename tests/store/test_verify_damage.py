@@ -136,6 +136,7 @@ def test_a_key_that_is_none_is_named(busy: Busy, key: bytes) -> None:
     assert names(found_in(copy), key)
 
 
+@pytest.mark.slow
 @pytest.mark.contract("C49")
 def test_a_bit_that_flips_in_words_that_were_hashed_is_named(busy: Busy) -> None:
     message = keys.message(Copy(busy).record(Run, keys.run(busy.done)).message)
@@ -151,7 +152,7 @@ def test_a_bit_that_flips_in_words_that_were_hashed_is_named(busy: Busy) -> None
 # What is no damage.
 
 
-def without_an_idle_owner(copy: Copy) -> None:
+def with_an_idle_owner(copy: Copy) -> None:
     owner = Owner(owner=copy.busy.world.ids.owner(), pid=1, host="", started_at_ms=1)
     copy.values[keys.owner(owner.owner)] = encode(owner)
 
@@ -167,7 +168,7 @@ def with_a_run_that_waits(copy: Copy) -> None:
 
 
 @pytest.mark.contract("C49")
-@pytest.mark.parametrize("change", [without_an_idle_owner, without_an_input, with_a_run_that_waits])
+@pytest.mark.parametrize("change", [with_an_idle_owner, without_an_input, with_a_run_that_waits])
 def test_what_the_rules_allow_is_no_breach(busy: Busy, change: Callable[[Copy], None]) -> None:
     copy = Copy(busy)
     change(copy)
