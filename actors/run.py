@@ -36,6 +36,14 @@ _CUES: Final = {
 }
 """How a run ends for each reason that is not its agent's answer."""
 
+_STRONGEST_FIRST: Final = (
+    Reason.USER_STOP,
+    Reason.DEADLINE,
+    Reason.BUDGET,
+    Reason.HOST_SHUTDOWN,
+)
+"""Which of several reasons that are there before the end is recorded it is recorded with (D17)."""
+
 WORDS_BYTES_MAX: Final = 4 * 1024
 """How much is kept of what an exception says."""
 
@@ -87,6 +95,16 @@ def _leaves(error: Exception) -> Iterator[Exception]:
         yield error
 
 
+def _outranks(reason: Reason, other: Reason) -> bool:
+    """Whether `reason`, come later, is what the run ends for. What its agent did wrong
+    before anything cut it stays the reason."""
+    if reason is Reason.USER_STOP:
+        return True
+    if reason not in _STRONGEST_FIRST or other not in _STRONGEST_FIRST:
+        return False
+    return _STRONGEST_FIRST.index(reason) < _STRONGEST_FIRST.index(other)
+
+
 class RunActor(TrioActor):
     """Executes one run. Its async methods are what an agent works through.
 
@@ -107,7 +125,7 @@ class RunActor(TrioActor):
             run = runs.find(txn, run_id)
             assert run is not None, "a run is started after it was committed"
             self.request_text = message_of(txn, run.message).text
-            self.restored = runs.checkpoint(txn, run_id)
+            self.restored = runs.checkpoint(txn, run_id) if run.checkpoints else None
         self.run: Final = run
         """The run as it was when it was started here: only its fixed facts still hold."""
         self.run_class = run.run_class
@@ -126,7 +144,8 @@ class RunActor(TrioActor):
     def on_start(self) -> None:
         """Begin to execute."""
         self._scope = self.spawn(self._execute)
-        self._look_again()  # a stop may have been accepted since the run was committed
+        if self.run.state is RunState.STOPPING:  # accepted between the commit and the start
+            self._cut_for(Reason.USER_STOP)
 
     def on_stop(self) -> None:
         """Leave the roster."""
@@ -155,8 +174,7 @@ class RunActor(TrioActor):
             self._flight.steered(run.revisions)
 
     def _cut_for(self, reason: Reason) -> None:
-        if self._cut is not Reason.USER_STOP:  # nothing outranks a stop (D17)
-            self._cut = reason
+        self._give_up(reason, "")
         if not self._scope.cancel_called:
             self._scope.cancel()
             self.spawn(self._fence)
@@ -182,15 +200,14 @@ class RunActor(TrioActor):
         finally:
             with trio.move_on_after(self._environment.timing.drain_s, shield=True):
                 await self._conclude()
-            self.stop()
+            if self.actor_ref.is_alive():
+                self.stop()
 
     def _note_why_cancelled(self) -> None:
         """Note the cause, if nobody has: a stop, a shutdown or a fence would have."""
         if self.failure is not None:
             self._give_up(Reason.INTERNAL, f"The run's actor failed: {self.failure!r}")
-        elif trio.current_time() >= self._scope.deadline:
-            self._give_up(Reason.DEADLINE, "The run's time is up.")
-        else:
+        elif trio.current_time() < self._scope.deadline:
             self._give_up(Reason.HOST_SHUTDOWN, "The host left the runtime.")
 
     async def _work(self) -> None:
@@ -206,8 +223,6 @@ class RunActor(TrioActor):
             reason, words = why_it_ended(error)
             if reason is None:
                 self._ended = True
-            elif reason is Reason.USER_STOP:
-                self._cut = reason
             else:
                 self._give_up(reason, words)
             if reason in (Reason.AGENT_ERROR, Reason.INTERNAL):
@@ -225,7 +240,7 @@ class RunActor(TrioActor):
         return left_ms / 1000
 
     def _give_up(self, reason: Reason, detail: str) -> None:
-        if self._cut is None:
+        if self._cut is None or _outranks(reason, self._cut):
             self._cut = reason
             self._detail = detail
 
@@ -233,6 +248,8 @@ class RunActor(TrioActor):
         """Record the end, if the agent has not: the run's slot must come back (C32, C37)."""
         if self._ended:
             return
+        if trio.current_time() >= self._scope.deadline:
+            self._give_up(Reason.DEADLINE, "The run's time is up.")
         reason = self._cut or Reason.INTERNAL
         keeps_draft = _CUES[reason] in (runs.Cue.FALL_SHORT, runs.Cue.INTERRUPT)
         try:
