@@ -158,21 +158,23 @@ async def open_actor_system(
       KeyboardInterrupt: it struck inside an actor. The others were cancelled.
     """
     failure: BaseException | None = None
-    async with trio.open_nursery() as nursery:
-        system = ActorSystem(nursery, on_actor_death)
-        try:
-            yield system
-            await system.drain(drain_seconds)
-        except (trio.Cancelled, GeneratorExit):
-            raise
-        except BaseException as error:  # noqa: BLE001 - raised again below
-            failure = error
-        finally:
-            system.cancel()
+    try:
+        async with trio.open_nursery() as nursery:
+            system = ActorSystem(nursery, on_actor_death)
+            try:
+                yield system
+                await system.drain(drain_seconds)
+            except (trio.Cancelled, GeneratorExit):
+                raise
+            except BaseException as error:  # noqa: BLE001 - raised again below
+                failure = error
+            finally:
+                system.cancel()
+    finally:  # what the block raised goes before a cancellation that came with it
+        if failure is not None:
+            raise failure
     if system.interrupt is not None:
         raise system.interrupt
-    if failure is not None:
-        raise failure
 
 
 class _DefaultSystem:

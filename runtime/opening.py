@@ -17,7 +17,7 @@ import trio
 
 from ..actors.bells import Bells
 from ..actors.environment import Environment, logger
-from ..actors.kernel import ask, open_actor_system
+from ..actors.kernel import TrioActorRef, ask, open_actor_system
 from ..actors.messages import ShutDown
 from ..actors.roster import Roster
 from ..actors.supervisor import RunDied, Settle, Supervisor
@@ -111,6 +111,16 @@ def _this_process(owner: OwnerId, ids: IdSource) -> Owner:
     return Owner(owner=owner, pid=os.getpid(), host=platform.node(), started_at_ms=ids.now_ms())
 
 
+async def _come_to_rest(supervisor: TrioActorRef[Supervisor], config: Config) -> None:
+    """Let the runs end, up to the bounds (D20)."""
+    try:
+        await ask(supervisor, ShutDown(), timeout=3 * config.drain_s)
+    except pykka.ActorDeadError:
+        pass  # cancelled with all the others: each run records its own end
+    except pykka.Timeout:
+        logger.warning("the runs did not come to rest in time; the next start settles them")
+
+
 @asynccontextmanager
 async def _running(
     environment: Environment, config: Config, bells: Bells | None
@@ -147,7 +157,7 @@ async def _running(
             environment.closing = True
             if failure is None:
                 with trio.CancelScope(shield=True):
-                    await ask(supervisor, ShutDown(), timeout=3 * config.drain_s)
+                    await _come_to_rest(supervisor, config)
     if failure is not None:
         raise RuntimeFailed(
             "The runtime's supervisor ended by an exception. Everything acknowledged is in the "

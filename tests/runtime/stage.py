@@ -76,7 +76,8 @@ class InMemory:
                 yield runtime
         finally:
             self.image = engine.crash_image()
-            await engine.aclose()
+            with trio.CancelScope(shield=True):
+                await engine.aclose()
 
     @asynccontextmanager
     async def open_beside(

@@ -201,7 +201,6 @@ async def test_cancelling_the_block_interrupts_its_runs_at_once(place: Place) ->
         assert (await ann.end_of(await ann.starts("Hello again"))).state == "completed"
 
 
-@pytest.mark.xfail(reason="open_actor_system drops what its body raised when it is cancelled")
 async def test_a_block_that_is_cancelled_and_raises_raises_what_it_raised() -> None:
     async def life() -> None:
         with trio.CancelScope() as scope:
