@@ -75,6 +75,7 @@ class ConversationActor(TrioActor):
             )
             return identity.replay(found, meaning)
         self._roster.must_have_room()
+        environment.must_have_agent(message.verb)
         background = sum(run_class != SHORT for _, run_class in live)
         decision = intent.decide(message.verb, intent.Surroundings(background_runs=background))
         submission = admission.Submission(

@@ -96,6 +96,20 @@ class Environment:
         self.closing = False
         """True once the runtime admits nothing more (D20)."""
 
+    def must_have_agent(self, verb: Verb) -> None:
+        """Check that somebody here executes what a message of this entry starts.
+
+        Raises:
+          Refused: `invalid`.
+        """
+        if run_class_of(verb) not in self.agents:
+            raise Refused(
+                Code.INVALID,
+                f"This host has no agent for {run_class_of(verb)} work, so the entry {verb} "
+                "can't be used with it; nothing was stored.",
+                field="entry",
+            )
+
     def resumes(self, verb: Verb) -> bool:
         """Return whether the agent of a message's run wants to be entered again (D13)."""
         agent = self.agents.get(run_class_of(verb))

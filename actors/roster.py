@@ -14,7 +14,6 @@ import pykka
 import trio
 
 from ..store.ids import ConversationId, RunId, ScopeId
-from ..store.records import Event
 from ..store.refusal import Code, Refused
 from .conversation import ConversationActor
 from .environment import Environment, logger
@@ -39,7 +38,7 @@ class Roster:
         self._runs: dict[RunId, TrioActorRef[RunActor]] = {}
         self._deaths: dict[ConversationId, deque[float]] = {}
         self._quiet = trio.Event()
-        tail.on_signal(self.signal)
+        tail.on_signal(self.signal, self.signal_all)
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -166,12 +165,15 @@ class Roster:
         if not self._runs:
             self._quiet.set()
 
-    def signal(self, event: Event) -> None:
-        """Let the actor of the event's run look at what was committed about it."""
-        if event.run is None:
-            return
-        ref = self._runs.get(event.run)
+    def signal(self, run: RunId) -> None:
+        """Let the actor of a run look at what was committed about it."""
+        ref = self._runs.get(run)
         if ref is not None:
+            self._nudge(ref, LookAgain())
+
+    def signal_all(self) -> None:
+        """Let the actor of every run look at what was committed."""
+        for ref in list(self._runs.values()):
             self._nudge(ref, LookAgain())
 
     def shut_down_runs(self) -> None:

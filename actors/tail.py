@@ -19,9 +19,13 @@ import trio
 from ..store import events
 from ..store.engine import Engine
 from ..store.ids import ConversationId, RunId
-from ..store.records import Event, EventKind
+from ..store.records import EventKind
 
 DELTAS_MAX: Final = 1_024
+
+BEHIND_MAX: Final = 2_000
+"""Further behind than so many events, the tail wakes everybody in place of reading them all:
+every signal only says to look, and the loop does not stand still for a backlog."""
 
 
 class Delta(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +51,11 @@ class Subscription:
         """Let the reader look again."""
         self._woken.set()
 
+    @property
+    def woken(self) -> bool:
+        """Whether there may be something new: `news` would return at once."""
+        return self._woken.is_set()
+
     async def news(self) -> None:
         """Wait until there may be something new since the last call."""
         await self._woken.wait()
@@ -65,14 +74,17 @@ class Tail:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._subscriptions: dict[ConversationId, set[Subscription]] = {}
-        self._signal: Callable[[Event], None] | None = None
+        self._signal: Callable[[RunId], None] | None = None
+        self._signal_all: Callable[[], None] | None = None
         with engine.read() as txn:
             self._next = events.sequence(txn)
         engine.on_commit(self.catch_up)
 
-    def on_signal(self, signal: Callable[[Event], None]) -> None:
-        """Call `signal(event)` for each event that the actor of a run must hear of."""
+    def on_signal(self, signal: Callable[[RunId], None], signal_all: Callable[[], None]) -> None:
+        """Call `signal(run)` for each event that the actor of a run must hear of, and
+        `signal_all()` when that may be every run."""
         self._signal = signal
+        self._signal_all = signal_all
 
     def catch_up(self) -> None:
         """Read what was committed since the last call, and wake whom it concerns."""
@@ -80,13 +92,23 @@ class Tail:
             last = events.sequence(txn)
             if last == self._next:
                 return
-            news = list(events.since(txn, self._next))
+            behind = last - self._next > BEHIND_MAX
+            news = () if behind else list(events.since(txn, self._next))
             self._next = last
+        if behind:
+            self._wake_all()
         for event in news:
             for subscription in self._subscriptions.get(event.conversation, ()):
                 subscription.wake()
-            if event.kind in _SIGNALS and self._signal is not None:
-                self._signal(event)
+            if event.run is not None and event.kind in _SIGNALS and self._signal is not None:
+                self._signal(event.run)
+
+    def _wake_all(self) -> None:
+        for subscriptions in self._subscriptions.values():
+            for subscription in subscriptions:
+                subscription.wake()
+        if self._signal_all is not None:
+            self._signal_all()
 
     async def poll(self, every_s: float) -> None:
         """Follow what other processes commit, until cancelled."""

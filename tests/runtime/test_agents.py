@@ -16,6 +16,7 @@ from trio.testing import MockClock
 from counterpoint.runtime import (
     BudgetSpent,
     Call,
+    Code,
     Config,
     GatewayFailed,
     Limits,
@@ -128,14 +129,15 @@ async def test_an_agent_that_ends_badly_fails_its_run_and_says_how(
     assert detail in ended.detail
 
 
-@pytest.mark.contract("D12", "C35")
-async def test_a_class_without_an_agent_fails_its_runs_and_says_so() -> None:
-    async with InMemory().open({"short": answers}) as runtime:
+@pytest.mark.contract("A61e", "C3")
+async def test_an_entry_that_nobody_would_execute_is_refused_and_stores_nothing() -> None:
+    place = InMemory()
+    async with place.open({"short": answers}) as runtime:
         ann = await person(runtime)
-        ended = await ann.end_of(await ann.researches("Dig"))
-
-    assert (ended.state, ended.reason) == ("failed", "internal")
-    assert "No agent named 'background'" in ended.detail
+        with place.refuses(Code.INVALID) as caught:
+            await ann.researches("Dig")
+    assert caught.value.facts == {"field": "entry"}
+    assert caught.value.text == "Dig"
 
 
 @pytest.mark.contract("C50")

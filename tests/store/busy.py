@@ -232,8 +232,7 @@ class Copy:
         return [
             key
             for key, value in self.scan(keys.EVENTS, keys.after(keys.EVENTS))
-            if (event := decode(Event, value)).run == run
-            and kind in (event.kind, None)
+            if (event := decode(Event, value)).run == run and kind in (event.kind, None)
         ]
 
     def tell(self, run: RunId, kind: EventKind, **facts: object) -> bytes:
