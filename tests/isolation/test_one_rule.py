@@ -34,8 +34,6 @@ from .verbs import (
     withdraw,
 )
 
-pytestmark = pytest.mark.usefixtures("autojump_clock")
-
 # fmt: off
 ROWS: list[tuple[Do, Do, str]] = [  # accepted first, sent then, the field that differs
     (plain(),             plain(),                             "nothing"),
