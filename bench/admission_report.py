@@ -47,11 +47,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     pass_cpu_p99_ms: float
     """The processor time of the loop's passes: what of it is ours, whoever else is running."""
     loop_cpu_us: float | None
-    """Processor time of the loop's thread an admission; None beside a busy loop."""
+    """Processor time of the loop's thread an admission; None beside a busy loop, and with one
+    caller, where what watches the loop takes a good part of it."""
     other_cpu_us: float | None
     """Processor time of the other threads an admission: that is the writer."""
     written_bytes: float
-    """Written to disk an admission, in whole pages."""
+    """Written an admission, as LMDB hands it to the kernel: in whole pages."""
     raw_rate: float | None = None
     raw_commit_p50_ms: float | None = None
     raw_written_bytes: float | None = None
@@ -72,7 +73,7 @@ def row(load: Load, flush_delay_ms: float, rounds: Sequence[Round]) -> Row:
         found = [figure(one, one.raw) for one in rounds if one.raw is not None]
         return statistics.median(found) if found else None
 
-    busy = load.busy_ms > 0
+    told = load.busy_ms == 0 and load.callers > 1
     return Row(
         kind=str(load.kind),
         callers=load.callers,
@@ -87,8 +88,8 @@ def row(load: Load, flush_delay_ms: float, rounds: Sequence[Round]) -> Row:
         stood_still_p99_ms=median(lambda one: quantile(one.ours.stood_still, 0.99)) * 1e3,
         stood_still_max_ms=max(quantile(one.ours.stood_still, 1.0) for one in rounds) * 1e3,
         pass_cpu_p99_ms=median(lambda one: quantile(one.ours.pass_cpu, 0.99)) * 1e3,
-        loop_cpu_us=None if busy else median(lambda one: one.ours.loop_cpu) * 1e6,
-        other_cpu_us=None if busy else median(lambda one: one.ours.other_cpu) * 1e6,
+        loop_cpu_us=median(lambda one: one.ours.loop_cpu) * 1e6 if told else None,
+        other_cpu_us=median(lambda one: one.ours.other_cpu) * 1e6 if told else None,
         written_bytes=median(lambda one: one.ours.written),
         raw_rate=of_raw(lambda _, raw: raw.rate),
         raw_commit_p50_ms=of_raw(lambda _, raw: quantile(raw.commit_s, 0.5) * 1e3),
