@@ -18,6 +18,7 @@ from ..store.engine import (
     Engine,
     OutcomeInDoubt,
     StoreError,
+    StoreFailed,
     StoreFull,
     Transaction,
     Withdrawn,
@@ -132,8 +133,9 @@ class Environment:
             raise self.outcome_of(error) from error
 
     async def insist(self, transaction: Transaction[T]) -> T:
-        """As `commit`, but try again for as long as a wait or a full disk is all that is
-        in the way: for facts about a run that its owner must record sooner or later.
+        """As `commit`, but try again for as long as a wait, a full disk or a failing one is
+        all that is in the way: for facts about a run that its owner must record sooner or
+        later.
 
         Raises:
           Refused: by a rule, or `store_unavailable`.
@@ -144,7 +146,8 @@ class Environment:
             try:
                 return await self.commit(transaction)
             except Refused as refused:
-                if refused.code not in (Code.BUSY, Code.STORE_FULL):
+                transient = refused.code in (Code.BUSY, Code.STORE_FULL)
+                if not (transient or isinstance(refused.__cause__, StoreFailed)):
                     raise
                 logger.warning("a write is tried again: %s", refused)
             await trio.sleep(pause_s)

@@ -198,8 +198,7 @@ class RunActor(TrioActor):
             self._note_why_cancelled()
             raise
         finally:
-            with trio.move_on_after(self._environment.timing.drain_s, shield=True):
-                await self._conclude()
+            await self._record_the_end()
             if self.actor_ref.is_alive():
                 self.stop()
 
@@ -244,10 +243,23 @@ class RunActor(TrioActor):
             self._cut = reason
             self._detail = detail
 
-    async def _conclude(self) -> None:
-        """Record the end, if the agent has not: the run's slot must come back (C32, C37)."""
+    async def _record_the_end(self) -> None:
+        """Record the end, if the agent has not: the run's slot must come back (C32, C37).
+
+        However long that takes, if the disk is full. Only a host that is leaving gives it up
+        after a while; the next start settles the run then.
+        """
+        recorded = False
+        while not recorded:
+            with trio.move_on_after(self._environment.timing.drain_s, shield=True):
+                recorded = await self._conclude()
+            if self._environment.closing:
+                return
+
+    async def _conclude(self) -> bool:
+        """Record the end; false if that has to be tried again."""
         if self._ended:
-            return
+            return True
         if trio.current_time() >= self._scope.deadline:
             self._give_up(Reason.DEADLINE, "The run's time is up.")
         reason = self._cut or Reason.INTERNAL
@@ -264,6 +276,7 @@ class RunActor(TrioActor):
             pass  # somebody else has recorded it
         except (Refused, OutcomeUnknown):
             logger.exception("the end of run %s was not recorded; it will be settled", self.run.run)
+        return True
 
     async def _finish(
         self,

@@ -54,7 +54,7 @@ class Supervisor(TrioActor):
             case Settle():
                 return await self._settle()
             case RunDied():
-                await self._end_internally(message)
+                self.spawn(self._end_internally, message)  # it may have to wait for room
                 return None
             case ShutDown():
                 reply = self.reply_later()
@@ -66,7 +66,8 @@ class Supervisor(TrioActor):
     async def _settle_periodically(self) -> None:
         while True:
             await trio.sleep(self._environment.timing.settle_every_s)
-            await self._settle()
+            if not self._environment.closing:  # it would take runs over only to interrupt them
+                await self._settle()
 
     async def _rest_periodically(self) -> None:
         idle_s = self._environment.timing.actor_idle_s

@@ -35,6 +35,7 @@ from counterpoint.runtime.opening import runtime_on
 from counterpoint.store.ids import ConversationId, OwnerId, RunId
 from counterpoint.store.memory_engine import Faults, Image, MemoryEngine
 from counterpoint.store.owner_lock import OwnersInMemory
+from counterpoint.store.verify import verify
 from counterpoint.store.views import ConversationView, EventView, RunView
 
 Agents = Mapping[str, AgentFunction | Agent]
@@ -74,6 +75,7 @@ class InMemory:
         try:
             async with self.open_beside(agents, config) as runtime:
                 yield runtime
+            assert list(verify(engine.crash_image())) == []  # part E, whatever was told
         finally:
             self.image = engine.crash_image()
             with trio.CancelScope(shield=True):
