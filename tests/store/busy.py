@@ -1,7 +1,7 @@
 """A store in which everything that the rules can do has happened, by the rules alone."""
 
 from collections.abc import Callable, Iterator
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -235,7 +235,7 @@ class Copy:
             if (event := decode(Event, value)).run == run and kind in (event.kind, None)
         ]
 
-    def tell(self, run: RunId, kind: EventKind, **facts: object) -> bytes:
+    def tell(self, run: RunId, kind: EventKind, **facts: Any) -> bytes:
         """Add an event of a run, well numbered, and return its key."""
         record = self.record(Run, keys.run(run))
 
