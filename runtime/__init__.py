@@ -24,6 +24,7 @@ from .gateways.protocol import (
     ModelMessage,
     Reply,
     ReplyStream,
+    Tool,
     Usage,
 )
 from .opening import open_runtime
@@ -60,6 +61,7 @@ __all__ = [
     "RuntimeFailed",
     "StoreUnusable",
     "StreamedText",
+    "Tool",
     "Turn",
     "Usage",
     "open_runtime",

@@ -22,7 +22,7 @@ from ..gateways.protocol import Call, Gateway, GatewayFailed, ModelInput, Reply
 from .answer import OfflineAnswerer
 from .folder import Folder
 from .index import FolderIndex
-from .notes import Exchange, Notes, model_input
+from .notes import OFFERED, Exchange, Notes, model_input
 from .planner import OfflinePlanner, ToolOutcome
 from .question import Language, language_of
 from .tools import Tools
@@ -122,7 +122,7 @@ class Desk:
         """Take one turn and return what is known after it; complete the run if it was the last."""
 
         def build(revisions: tuple[Revision, ...]) -> ModelInput:
-            return model_input(task, run.request, notes, revisions, self._tools.by_name)
+            return model_input(task, run.request, notes, revisions, OFFERED)
 
         language = language_of(run.request)
         try:

@@ -12,20 +12,15 @@ from typing import Literal
 import msgspec
 
 from ...store.revisions import Words as Revision
-from ..gateways.protocol import Call, ModelInput, ModelMessage
+from ..gateways.protocol import Call, ModelInput, ModelMessage, Tool
+from .tools import PrepareAsked, ReadAsked, SearchAsked, TablesAsked, TabulateAsked
 
 NOTES_BYTES_MAX = 600_000
 """Kept of the results: below what one request and one checkpoint may hold."""
 
 _LEFT_OUT = '{"status":"skipped","reason":"left out to keep the request short; ask again"}'
 
-_RULES = """You work over a folder of the user's own files, with these tools:
-prepare {"step": 1} takes the files into the index, for some seconds; search does so too.
-tables {} lists the CSV files with a date column, their columns and dates.
-search {"terms": ["..."]} finds the passages that hold the terms, each with path and lines.
-read {"path": "...", "first_line": 1, "last_line": 40} gives lines of a file.
-tabulate {"path": "...", "columns": ["..."], "first_date": "YYYY-MM-DD", "last_date": \
-"YYYY-MM-DD"} computes period return, annualised volatility, maximum drawdown and correlation.
+_RULES = """You work over a folder of the user's own files, with tools that only read.
 Say only what the results show, and cite path:line for every statement. For a figure name the \
 formula and the window's first and last date. List what was asked for and not found. Time \
 windows count back from the data's last date. Later messages of the user revise the earlier \
@@ -34,6 +29,47 @@ _TASKS = {
     "answer": "Answer the question briefly.",
     "research": "Research the request turn by turn and end with a report.",
 }
+
+
+def _offered(name: str, asked: type[msgspec.Struct], description: str) -> Tool:
+    _, schemas = msgspec.json.schema_components([asked])
+    kept = ("type", "properties", "required", "additionalProperties")
+    schema = {key: schemas[asked.__name__][key] for key in kept}
+    return Tool(name=name, description=description, parameters=schema)
+
+
+OFFERED = (
+    _offered(
+        "prepare",
+        PrepareAsked,
+        "Takes the files into the index, for some seconds; says how many wait. Count the steps "
+        "from 1. A search does so too.",
+    ),
+    _offered(
+        "tables",
+        TablesAsked,
+        "Lists the CSV files with a date column, their columns and their first and last dates.",
+    ),
+    _offered(
+        "search",
+        SearchAsked,
+        "Finds the passages that hold the terms, each with its path and lines, and says which "
+        "terms stand nowhere.",
+    ),
+    _offered(
+        "read",
+        ReadAsked,
+        "Gives lines of a file. Lines count from 1, and both ends are given.",
+    ),
+    _offered(
+        "tabulate",
+        TabulateAsked,
+        "Computes period return, annualised volatility, maximum drawdown and correlation of "
+        "columns of a table, between two dates (YYYY-MM-DD; left out, all the data). A column "
+        "of another file is written path:column.",
+    ),
+)
+"""The tools of the desk, as a model is told of them; `tools.Tools` carries them out."""
 
 
 class Exchange(msgspec.Struct, frozen=True):
@@ -80,7 +116,7 @@ def model_input(
     request: str,
     notes: Notes,
     revisions: tuple[Revision, ...],
-    tools: Iterable[str],
+    tools: Iterable[Tool],
 ) -> ModelInput:
     """Return the next request: the task, what was done, and every revision in its own words,
     each after the exchanges that did not know it yet.

@@ -8,6 +8,7 @@ from .protocol import (
     ModelMessage,
     Reply,
     ReplyStream,
+    Tool,
     Usage,
 )
 from .quota import WithQuota
@@ -26,6 +27,7 @@ __all__ = [
     "ReplyStream",
     "ScriptEnded",
     "ScriptedGateway",
+    "Tool",
     "Usage",
     "WithQuota",
     "fail",

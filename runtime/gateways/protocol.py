@@ -32,11 +32,20 @@ class ModelMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """For role `tool`: which call this is the result of."""
 
 
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that a model may call, as it is told of it."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """The JSON schema of the arguments, which are an object."""
+
+
 class ModelInput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The exact input of one request: what is hashed, recorded and may be exported (C11)."""
 
     messages: tuple[ModelMessage, ...]
-    tools: tuple[str, ...] = ()
+    tools: tuple[Tool, ...] = ()
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):

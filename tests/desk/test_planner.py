@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from counterpoint.runtime.desk import OfflinePlanner
-from counterpoint.runtime.desk.notes import NOTES_BYTES_MAX, Exchange, Notes, model_input
+from counterpoint.runtime.desk.notes import NOTES_BYTES_MAX, OFFERED, Exchange, Notes, model_input
 from counterpoint.runtime.desk.planner import ToolOutcome
 from counterpoint.runtime.gateways.protocol import Call, Reply
 from counterpoint.store.revisions import Words
@@ -58,8 +58,7 @@ async def ask(notes: Notes, *revisions: str, request: str = REQUEST) -> Reply:
     words = tuple(
         Words(number=number, text=text, at_ms=0) for number, text in enumerate(revisions, start=1)
     )
-    tools = ("tables", "search", "read", "tabulate")
-    sent = model_input("research", request, notes, words, tools)
+    sent = model_input("research", request, notes, words, OFFERED)
     return await OfflinePlanner().complete(sent, Silence())
 
 

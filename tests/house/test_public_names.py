@@ -32,6 +32,7 @@ PUBLIC_NAMES = [
     "RuntimeFailed",
     "StoreUnusable",
     "StreamedText",
+    "Tool",
     "Turn",
     "Usage",
     "open_runtime",
