@@ -70,7 +70,8 @@ async def talk(runtime: Runtime) -> Talk:
         inspection = await runtime.inspect(scope="ann", run=run)
         assert [effect.state for effect in inspection.effects] == ["unknown", "unknown"]
         assert [item.state for item in inspection.run.revisions] == ["saved", "saved"]
-    return Talk(runtime, ann.conversation, other.conversation, *runs)
+    run, sibling, stranger = runs
+    return Talk(runtime, ann.conversation, other.conversation, run, sibling, stranger)
 
 
 Do = Callable[[Talk], Awaitable[Receipt]]

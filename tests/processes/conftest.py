@@ -33,7 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def race(request: pytest.FixtureRequest) -> Race:
     # a run of the whole suite finds this option too late to take it
-    count: int = request.config.getoption("--race-ids", default=IDS)
+    asked_for: int | None = request.config.getoption("--race-ids", default=IDS)
+    count = IDS if asked_for is None else asked_for
     ids = [f"id-{number:04}" for number in range(count)]
     return Race(8, 8, ids) if count >= 500 else Race(3, 4, ids)
 

@@ -16,7 +16,7 @@ from counterpoint.store.engine import ReadTxn
 from counterpoint.store.lmdb_engine import open_lmdb_engine
 from counterpoint.store.verify import verify
 
-from ..runtime.stage import answers
+from ..runtime.stage import answers, person
 from .host import LIMITS, Command, Options
 
 PROGRAM = Path(__file__).with_name("host.py")
@@ -133,8 +133,7 @@ async def host(folder: Path, options: Options | None = None) -> AsyncGenerator[H
 async def new_store(folder: Path) -> str:
     """Make a store with one conversation of Ann's; return the conversation."""
     async with open_runtime(folder, agents={"short": answers}) as runtime:
-        opened = await runtime.open_conversation(scope="ann", client_id="opened")
-    return opened.conversation
+        return (await person(runtime)).conversation
 
 
 class Contents(msgspec.Struct):
