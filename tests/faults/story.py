@@ -157,6 +157,6 @@ async def everything_ends(runtime: Runtime, conversation: ConversationId) -> Non
             entry="background",
         )
         begun.append(run_of(again))
-        for n, run in enumerate(begun):
-            await runtime.stop(scope="ann", run=run, client_id=f"enough-{n}")
-            await runtime.wait(scope="ann", run=run)
+        for n, resting in enumerate(begun):
+            await runtime.stop(scope="ann", run=resting, client_id=f"enough-{n}")
+            await runtime.wait(scope="ann", run=resting)
