@@ -58,7 +58,7 @@ class HostProcess:
         """Give it a command; return the tag of its answers."""
         assert self._process.stdin is not None
         self._tags += 1
-        tag = command.pop("tag", f"{self._process.pid}-{self._tags}")
+        tag: str = command.pop("tag", f"{self._process.pid}-{self._tags}")
         line = msgspec.json.encode(msgspec.convert({"tag": tag, **command}, Command))
         await self._process.stdin.send_all(line + b"\n")
         return tag
@@ -133,7 +133,8 @@ async def host(folder: Path, options: Options | None = None) -> AsyncGenerator[H
 async def new_store(folder: Path) -> str:
     """Make a store with one conversation of Ann's; return the conversation."""
     async with open_runtime(folder, agents={"short": answers}) as runtime:
-        return (await person(runtime)).conversation
+        ann = await person(runtime)
+    return str(ann.conversation)
 
 
 class Contents(msgspec.Struct):
