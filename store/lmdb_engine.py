@@ -13,7 +13,6 @@ import errno
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 import lmdb
@@ -44,8 +43,7 @@ MAP_BYTES: Final = 1 << 30
 MAP_BYTES_MAX: Final = 64 << 30
 READERS_MAX: Final = 512
 
-REMAP_WAIT_S: Final = 5.0
-"""How long a change of the map waits for open snapshots to be closed."""
+REMAP_WAIT_S: Final = 5.0  # how long a change of the map waits for open snapshots
 
 SETTLED_KEY: Final = b"\0settled"
 
@@ -83,12 +81,7 @@ class Snapshot:
         self._thread, self._txn = self._database.begin_read()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._txn.abort()
         del self._txn  # py-lmdb keeps the reader's slot for the next one when this is freed
         self._database.gate.leave(self._thread)
@@ -272,7 +265,7 @@ class _Database:
 
     def _attempt(self, batch: list[Write]) -> bool:
         """Store `batch`, or raise what LMDB raised: then nothing of it is stored."""
-        with self._inside():
+        with self.inside():
             txn = self._env.begin(write=True)
             try:
                 writes = run_transactions(batch, _Base(txn), _own_fault)
@@ -312,12 +305,12 @@ class _Database:
         doubtful = False
         try:
             try:
-                with self._inside():
+                with self.inside():
                     self._env.begin(write=True).abort()
             except lmdb.PanicError:
                 doubtful = True
                 self._reopen()
-            with self._inside():
+            with self.inside():
                 txn = self._env.begin()
                 stored = txn.id() >= number
                 txn.abort()
@@ -340,16 +333,17 @@ class _Database:
             self.map_bytes = self._env.info()["map_size"]
 
     def _settle(self, number: int) -> None:
-        with self._inside():
+        with self.inside():
             txn = self._env.begin(write=True)
             txn.put(SETTLED_KEY, number.to_bytes(8))
             txn.commit()
 
     @contextmanager
-    def _inside(self) -> Generator[None]:
+    def inside(self) -> Generator[lmdb.Environment]:
+        """Keep the map and the environment as they are, on the calling thread."""
         thread = self.gate.enter()
         try:
-            yield
+            yield self._env
         finally:
             self.gate.leave(thread)
 
@@ -396,6 +390,14 @@ class LmdbEngine(QueuedEngine):
         """
         return Snapshot(self._database)
 
+    def copy_to(self, folder: Path) -> None:
+        """See `Copied.copy_to`."""
+        with self._database.inside() as env:
+            try:
+                env.copy(str(folder), compact=True)
+            except lmdb.Error as error:
+                raise _not_stored(error, folder / DATA_FILE, 0) from error
+
     def statistics(self) -> Statistics:
         """See `Engine.statistics`."""
         return self._queue.statistics(
@@ -432,7 +434,6 @@ async def open_lmdb_engine(
       StoreUnusable: if `path` can't be opened as a store; the sentence says why.
     """
     assert 0 < map_bytes <= map_bytes_max
-
     options = {"map_bytes": map_bytes, "readers_max": readers_max}
 
     def opener() -> lmdb.Environment:
@@ -455,8 +456,7 @@ async def open_lmdb_engine(
             undo.pop_all()
         return _Database(env, opener, map_bytes_max, lock)
 
-    database = await trio.to_thread.run_sync(open_database)
-    engine = LmdbEngine(database)
+    engine = LmdbEngine(await trio.to_thread.run_sync(open_database))
     try:
         yield engine
     finally:
