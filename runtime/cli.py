@@ -1,8 +1,8 @@
 """The command `counterpoint`: what it prints, and what it exits with.
 
-0: all is done. 1: something failed on the way. 2: the command line, the folder or the store
-can't be used; one sentence says why, and nothing was changed. 130, 143: left by Ctrl-C or
-SIGTERM. 141: whoever read the output is gone.
+0: all is done. 1: something failed on the way, or a store is not as it must be. 2: the command
+line, the folder or the store can't be used; one sentence says why, and nothing was changed.
+130, 143: left by Ctrl-C or SIGTERM. 141: whoever read the output is gone.
 """
 
 from __future__ import annotations
@@ -15,16 +15,19 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import trio
 
 from ..store.write_lock import sync_folder
 from .commands import arguments
-from .commands.arguments import Settings
+from .commands.arguments import Settings, StoreSettings
 from .commands.chat import Ways, chat
+from .commands.control import control
 from .commands.labels import Labels
 from .commands.leaving import EXIT_BAD_INPUT, EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, Leaving
 from .commands.pipes import PipeWays
 from .commands.printed import Printer, printable
+from .commands.reports import Report, in_lines
 from .commands.typed_lines import IntentIds
 from .desk import FileRefused, make_desk
 
@@ -52,6 +55,21 @@ def _main(argv: Sequence[str]) -> int:
     except arguments.Wrong as wrong:
         _say(str(wrong))
         return EXIT_BAD_INPUT
+    if isinstance(settings, StoreSettings):
+        return _control(settings)
+    return _chat(settings)
+
+
+def _control(settings: StoreSettings) -> int:
+    def show(report: Report) -> None:
+        text = f"{msgspec.json.encode(report).decode()}\n" if settings.json else in_lines(report)
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.flush()
+
+    return trio.run(control, settings, show, _say)
+
+
+def _chat(settings: Settings) -> int:
     try:
         _make_folder(settings.store)
         desk = make_desk(settings.folder, settings.store / "desk", settings.pace_s)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, Literal, NoReturn
 
 import msgspec
 
@@ -19,6 +19,11 @@ from .. import validation
 from ..desk import sample_folder
 from ..errors import Refused
 from . import json_lines, typed_lines
+
+if TYPE_CHECKING:
+    Verbs = argparse._SubParsersAction["_Parser"]  # pyright: ignore[reportPrivateUsage]
+
+Command = Literal["runs", "inspect", "stop", "verify", "backup"]
 
 _PACE_S_MAX: Final = 3_600.0
 _SLOTS_MAX: Final = 1_000
@@ -44,6 +49,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return Limits(capacity={**DEFAULT_CAPACITY, **self.slots})
 
 
+class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command on a store was asked to do."""
+
+    command: Command
+    store: Path
+    json: bool
+    scope: str
+    run: str = ""
+    """An id, a label, or the beginning or end of an id."""
+    last: int = 0
+    """How many of a conversation's newest runs are listed, beside those that live."""
+    wait_s: float = 0.0
+    """How long the end of a run that was stopped is waited for."""
+    slots: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    destination: Path | None = None
+
+
 class Wrong(Exception):
     """The command line can't be carried out; the sentence says why. Nothing has happened."""
 
@@ -67,7 +89,7 @@ class _Version(argparse.Action):
         raise Answered(f"counterpoint {metadata.version('counterpoint')}\n")
 
 
-def read(arguments: Sequence[str], environ: dict[str, str]) -> Settings:
+def read(arguments: Sequence[str], environ: dict[str, str]) -> Settings | StoreSettings:
     """Return what is asked for.
 
     Raises:
@@ -75,6 +97,22 @@ def read(arguments: Sequence[str], environ: dict[str, str]) -> Settings:
       Answered: it asks for a text only.
     """
     found = _parser().parse_args(arguments)
+    return _chat(found, environ) if found.command == "chat" else _on_store(found, environ)
+
+
+def _on_store(found: argparse.Namespace, environ: dict[str, str]) -> StoreSettings:
+    given = {
+        name: value
+        for name, value in vars(found).items()
+        if name in StoreSettings.__struct_fields__ and value is not None
+    }
+    given["slots"] = dict(found.slots) if "slots" in found else {}
+    store = given.get("store")
+    given["store"] = default_store(sample_folder(), environ) if store is None else Path(store)
+    return StoreSettings(**given)
+
+
+def _chat(found: argparse.Namespace, environ: dict[str, str]) -> Settings:
     folder = Path(found.folder) if found.folder is not None else sample_folder()
     try:
         _must_be_folder(folder, "Name a folder of your own files, or none for the sample")
@@ -126,7 +164,9 @@ def _parser() -> _Parser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
-    verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    verbs = parser.add_subparsers(
+        title="commands", metavar="COMMAND", required=True, dest="command"
+    )
     chat = verbs.add_parser(
         "chat",
         help="talk about the files of a folder",
@@ -136,7 +176,68 @@ def _parser() -> _Parser:
         allow_abbrev=False,
     )
     _add_options(chat)
+    _add_store_commands(verbs)
     return parser
+
+
+def _add_store_commands(verbs: Verbs) -> None:
+    runs = _add_store_command(verbs, "runs", "list the runs of a scope")
+    runs.add_argument(
+        "--last",
+        default=20,
+        type=_whole(least=1, most=_CURSOR_MAX),
+        metavar="N",
+        help="at most so many of each conversation that have ended (20)",
+    )
+    inspect = _add_store_command(verbs, "inspect", "show all that is recorded of a run")
+    stop = _add_store_command(verbs, "stop", "stop a run, in whichever process it is executed")
+    for command in (inspect, stop):
+        command.add_argument(
+            "run",
+            metavar="RUN",
+            help="its label in its conversation, its id, or the beginning or end of its id",
+        )
+    stop.add_argument(
+        "--wait",
+        dest="wait_s",
+        default=15.0,
+        type=_seconds(least=0.0),
+        metavar="SECONDS",
+        help="how long to wait until it has stopped (15)",
+    )
+    verify = _add_store_command(verbs, "verify", "name everything in a store that must never be")
+    _add_slots(verify, "count the holders of slots against these limits, too")
+    backup = _add_store_command(verbs, "backup", "copy a store, also while it is written to")
+    backup.add_argument(
+        "destination", type=Path, metavar="DEST", help="a folder that is not there yet"
+    )
+
+
+def _add_store_command(verbs: Verbs, name: str, what: str) -> _Parser:
+    command = verbs.add_parser(
+        name,
+        help=what,
+        description=f"{what[:1].upper()}{what[1:]}. Nothing is executed here, and no chat on "
+        "the store is disturbed.",
+        allow_abbrev=False,
+    )
+    command.add_argument(
+        "--store", metavar="DIR", help="the folder of the store (that of a chat on the sample)"
+    )
+    command.add_argument("--scope", default="me", type=_scope, help="whose runs (me)")
+    command.add_argument("--json", action="store_true", help="lines of JSON")
+    return command
+
+
+def _add_slots(command: argparse.ArgumentParser, what: str) -> None:
+    command.add_argument(
+        "--slots",
+        action="append",
+        default=[],
+        type=_slots,
+        metavar="CLASS=N",
+        help=what,
+    )
 
 
 def _add_options(chat: argparse.ArgumentParser) -> None:
@@ -165,14 +266,7 @@ def _add_options(chat: argparse.ArgumentParser) -> None:
         metavar="N",
         help="show the events behind number N; 0 shows all (only new ones)",
     )
-    chat.add_argument(
-        "--slots",
-        action="append",
-        default=[],
-        type=_slots,
-        metavar="CLASS=N",
-        help="runs at once in a scope: short=3, background=1; may be given for both",
-    )
+    _add_slots(chat, "runs at once in a scope: short=3, background=1; may be given for both")
     chat.add_argument(
         "--drain",
         default=10.0,
