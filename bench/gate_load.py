@@ -124,13 +124,14 @@ async def answering(folder: Path, load: Load, *, in_order: bool) -> dict[str, Co
     found: dict[str, Cost] = {}
     async with opened(folder, "person", in_order=in_order) as at:
         places = await places_of(at, load.admissions)
+        fill_all = load._replace(admissions=len(places) * RUNS_OF_SCOPE, seconds_max=600.0)
         used: list[tuple[Place, ClientId]] = []
 
         async def admit(place: Place, client_id: str) -> None:
             await _submit(at, place, client_id)
             used.append((place, ClientId(client_id)))
 
-        await measure(Measured(admit, at.statistics, places, at.client_id), load)
+        await measure(Measured(admit, at.statistics, places, at.client_id), fill_all)
         for kind in Answered:
             submit = _without_admission(at, kind, used)
             before = at.statistics().transactions

@@ -258,7 +258,7 @@ class Runtime(Readers):
             client_id=named_client_id(client_id),
             run=RunId(validation.identifier("run", run)),
             effect=validation.whole_number("effect", effect, least=1),
-            happened=happened,
+            happened=validation.yes_or_no("happened", happened),
             value=data,
             reason=reason,
         )

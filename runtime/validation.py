@@ -121,6 +121,21 @@ def as_json(field: str, value: object) -> bytes:
         ) from error
 
 
+def yes_or_no(field: str, value: object) -> bool:
+    """Return True or False; nothing else stands for them.
+
+    Raises:
+      Refused: `invalid`.
+    """
+    if not isinstance(value, bool):
+        raise Refused(
+            Code.INVALID,
+            f"{field} must be true or false, not {type(value).__name__}.",
+            field=field,
+        )
+    return value
+
+
 def whole_number(field: str, value: object, *, least: int) -> int:
     """Return a whole number of at least `least`, and below 2**63.
 

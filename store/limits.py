@@ -17,6 +17,19 @@ DEFAULT_CAPACITY: Final[Mapping[str, int]] = MappingProxyType({SHORT: 3, BACKGRO
 """Slots by class in every scope, as the second article began (B41, D9)."""
 
 
+def must_be_of_their_types(settings: msgspec.Struct) -> None:
+    """Check each field of what a host has written by hand: a struct does not check it itself.
+
+    Raises:
+      TypeError: naming the first field that is of another type than it is declared with.
+    """
+    for field in msgspec.structs.fields(settings):
+        try:
+            msgspec.convert(getattr(settings, field.name), field.type)
+        except msgspec.ValidationError as error:
+            raise TypeError(f"{field.name} is not of its type: {error}") from error
+
+
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What one store accepts. Every process that opens a store should use the same.
 
@@ -55,6 +68,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     event_page: int = 500
 
     def __post_init__(self) -> None:
+        must_be_of_their_types(self)
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if type(value) is int and value < 1:  # a switch is no bound
