@@ -24,6 +24,7 @@ from .engine import ReadTxn, Txn
 from .ids import OwnerId, PublicationId, RunId
 from .limits import Limits
 from .records import (
+    Damaged,
     EventKind,
     Interruption,
     Owner,
@@ -158,10 +159,17 @@ def owners(txn: ReadTxn) -> list[Owner]:
 
 
 def orphans(txn: ReadTxn, gone: frozenset[OwnerId]) -> list[tuple[RunId, OwnerId]]:
-    """Return the live runs whose owner is in `gone`, with that owner."""
+    """Return the live runs whose owner is in `gone`, with that owner.
+
+    A run that does not decode is left out, so that it keeps no other from being settled
+    (C31); `verify` names it.
+    """
     found: list[tuple[RunId, OwnerId]] = []
     for run_id in runs.all_live(txn):
-        run = runs.find(txn, run_id)
+        try:
+            run = runs.find(txn, run_id)
+        except Damaged:
+            continue
         if run is not None and run.owner in gone:
             found.append((run_id, run.owner))
     return found
