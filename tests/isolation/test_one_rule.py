@@ -183,8 +183,8 @@ MOMENTS: list[Moment] = [
 ]
 
 
-@pytest.mark.contract("A11", "A12", "A14", "A16", "A17", "A23", "A56", "B31", "C1", "C3", "D7")
-@pytest.mark.contract("E2", "P1", "P2", "P6", "P9", "P11")
+@pytest.mark.contract("A11", "A12", "A14", "A16", "A17", "A56", "B31", "C1", "C3", "D7", "E2")
+@pytest.mark.contract("P1", "P2", "P12")
 @pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.__name__)
 @pytest.mark.parametrize(
     ("first", "then", "field"),

@@ -60,7 +60,7 @@ async def looked_up(at: Talk) -> Receipt | None:
     return await at.runtime.lookup(scope="ann", client_id=USED)
 
 
-@pytest.mark.contract("C2", "D19", "A19", "A20", "P7")
+@pytest.mark.contract("C2", "D19", "A19", "A20")
 @pytest.mark.parametrize("stored", [False, True], ids=["lost", "stored"])
 @every_verb
 async def test_a_commit_in_doubt_is_unknown_and_the_id_tells_what_became_of_it(

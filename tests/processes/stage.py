@@ -14,6 +14,7 @@ from counterpoint.runtime import open_runtime
 from counterpoint.runtime.opening import FORMAT_VERSION
 from counterpoint.store.engine import ReadTxn
 from counterpoint.store.lmdb_engine import open_lmdb_engine
+from counterpoint.store.runs import all_live
 from counterpoint.store.verify import verify
 
 from ..runtime.stage import answers, person
@@ -142,6 +143,8 @@ class Contents(msgspec.Struct):
 
     messages: int
     runs: int
+    live: int
+    """Runs that have not ended."""
     breaches: list[str]
 
 
@@ -151,6 +154,7 @@ async def contents(folder: Path) -> Contents:
             return Contents(
                 messages=count(txn, b"m"),
                 runs=count(txn, b"r"),
+                live=len(list(all_live(txn))),
                 breaches=[str(breach) for breach in verify(txn, LIMITS)],
             )
 
