@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from counterpoint.store.records import (
     EventKind,
+    Request,
     RequestState,
     RevisionState,
 )
@@ -100,13 +101,14 @@ def _text_of(accepted: list[Came], number: int) -> str:
 
 def _steering(met: Met, number: int, before: int, text: str) -> Iterator[str]:
     revision = met.revisions[number - 1]
-    for request, model_input in zip(met.requests, met.inputs, strict=True):
+    for asked, model_input in zip(met.requests, met.inputs, strict=True):
         said = [message.text for message in model_input.messages if message.role == "user"]
-        if (text in said) != (request.ordinal > before):
-            yield f"revision {number} is not where it belongs in the input {request.ordinal}"
+        if (text in said) != (asked.ordinal > before):
+            yield f"revision {number} is not where it belongs in the input {asked.ordinal}"
     after = met.requests[before:]
     if after and number not in after[0].carries:
         yield f"revision {number} is not carried by the request after it"
+    request: Request | None
     by = next((one for one in after if one.state is RequestState.COMPLETED), None)
     if by is not None:
         state, request = RevisionState.DELIVERED, by

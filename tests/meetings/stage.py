@@ -39,7 +39,7 @@ from counterpoint.store.ids import RunId, ScopeId
 from counterpoint.store.owner_lock import OwnersInMemory
 from counterpoint.store.records import Event, Request, Revision, Run
 
-from ..runtime.stage import Person, answers, as_input, person
+from ..runtime.stage import Agents, Person, answers, as_input, person
 from ..store.invariants import breaches
 from .points import Happening, Point, Points, Spot, WatchedEngine
 
@@ -187,11 +187,15 @@ class Stage:
             return await turn.effect(call.name, call.arguments, do=self.read)
         if call.name == "reconcilable":
             return await turn.effect(
-                call.name, call.arguments, do=self.do, repeat=call.name, reconcile=_no_idea
+                call.name,
+                call.arguments,
+                do=self.do,
+                repeat="reconcilable",
+                reconcile=_no_idea,
             )
-        assert call.name in ("idempotent", "once")
-        repeat: Any = call.name
-        return await turn.effect(call.name, call.arguments, do=self.do, repeat=repeat)
+        if call.name == "idempotent":
+            return await turn.effect(call.name, call.arguments, do=self.do, repeat="idempotent")
+        return await turn.effect(call.name, call.arguments, do=self.do, repeat="once")
 
     async def read(self, _: dict[str, Any]) -> str:
         await self.points.at("in read")
@@ -250,8 +254,8 @@ class Stage:
             write_wait_s=NEVER_S,
             ask_wait_s=NEVER_S,
         )
-        how = "after_request" if self.life.patient else "cut"
-        agents = {"short": answers, "background": Agent(self.agent, when_steered=how)}
+        agent = Agent(self.agent, when_steered="after_request" if self.life.patient else "cut")
+        agents: Agents = {"short": answers, "background": agent}
         async with (
             trio.open_nursery() as self.points.nursery,
             runtime_on(self.engine, OwnersInMemory(set()), agents=agents, config=config) as runtime,
