@@ -14,7 +14,7 @@ import trio
 
 from ..store import endings, runs, settlement
 from ..store.ids import OwnerId, RunId
-from ..store.records import Damaged, Reason
+from ..store.records import Reason
 from ..store.refusal import OutcomeUnknown, Refused
 from .environment import Environment, logger
 from .kernel import LaterReply, TrioActor
@@ -79,19 +79,25 @@ class Supervisor(TrioActor):
         """Look after every run whose owner is gone; return how many there were."""
         environment = self._environment
         with environment.engine.read() as txn:
-            known = frozenset(owner.owner for owner in settlement.owners(txn))
+            known = settlement.owners(txn)
         gone = environment.liveness.gone(known)
         if not gone:
             return 0
-        with environment.engine.read() as txn:
-            found = settlement.orphans(txn, gone)
+        tried: set[RunId] = set()
         left: set[OwnerId] = set()
-        for run, lost in found:
-            if not await self._settle_one(run, lost):
-                left.add(lost)
+        page_len = environment.limits.settle_page
+        while True:
+            with environment.engine.read() as txn:
+                page = settlement.orphans(txn, gone, most=page_len, tried=tried)
+            for run, lost in page:
+                if not await self._settle_one(run, lost):
+                    left.add(lost)
+            tried.update(run for run, _ in page)
+            if len(page) < page_len:
+                break
         for owner in gone - left:
             await self._forget(owner)
-        return len(found)
+        return len(tried)
 
     async def _settle_one(self, run: RunId, lost: OwnerId) -> bool:
         """Adopt or end one orphan; false if that has to be tried again at the next pass."""
@@ -107,7 +113,7 @@ class Supervisor(TrioActor):
         settle = partial(settlement.settle, limits=environment.limits, orphan=orphan)
         try:
             result = await environment.commit(settle)
-        except (Refused, OutcomeUnknown, Damaged):
+        except Exception:  # noqa: BLE001 — a broken record may raise anything
             logger.exception("run %s of a process that is gone was not settled", run)
             return False
         if isinstance(result, settlement.Adopted):

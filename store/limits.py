@@ -66,6 +66,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     input_bytes_max: int = 1024 * 1024
     answer_bytes_max: int = 1024 * 1024
     event_page: int = 500
+    settle_page: int = 1_000
+    """How many runs of processes that are gone are looked up at once; all are settled."""
 
     def __post_init__(self) -> None:
         must_be_of_their_types(self)

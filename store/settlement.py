@@ -17,6 +17,9 @@ and doing it twice, from two processes at once too, changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+from itertools import islice
+
 from msgspec.structs import replace
 
 from . import effects, endings, keys, requests, runs
@@ -33,7 +36,6 @@ from .records import (
     RequestState,
     Run,
     RunState,
-    decode,
     encode,
 )
 
@@ -104,6 +106,7 @@ def _adopt(txn: Txn, run: Run, orphan: Orphan) -> Adopted:
 
 def _enter_again(txn: Txn, run: Run, orphan: Orphan) -> Adopted:
     log = runs.log(txn, run, orphan.now_ms)
+    worked_ms = _worked_ms(txn, run)  # before what was under way is ended as of now
     lost = requests.Outcome(state=RequestState.UNKNOWN, reason=str(Interruption.OWNER_LOST))
     unknown_requests = requests.settle(txn, log, run, lost)
     unknown_effects = effects.settle(txn, log, run, str(Reason.OWNER_LOST))
@@ -114,7 +117,7 @@ def _enter_again(txn: Txn, run: Run, orphan: Orphan) -> Adopted:
         open_requests=(),
         open_effects=(),
         unobserved=run.unobserved + len(unknown_requests),
-        active_ms=run.active_ms + _worked_ms(txn, run),
+        active_ms=run.active_ms + worked_ms,
         entered_at_ms=orphan.now_ms,
     )
     runs.put(txn, run)
@@ -153,23 +156,37 @@ def forget(txn: Txn, owner: OwnerId) -> None:
     txn.delete(keys.owner(owner))
 
 
-def owners(txn: ReadTxn) -> list[Owner]:
+def owners(txn: ReadTxn) -> list[OwnerId]:
     """Return the host processes that are known, whether alive or not."""
-    return [decode(Owner, data) for _, data in txn.scan(keys.OWNERS, keys.after(keys.OWNERS))]
+    # Their keys are their ids, so one whose record is damaged is known, too.
+    return [OwnerId(key.decode()) for key, _ in txn.scan(keys.OWNERS, keys.after(keys.OWNERS))]
 
 
-def orphans(txn: ReadTxn, gone: frozenset[OwnerId]) -> list[tuple[RunId, OwnerId]]:
-    """Return the live runs whose owner is in `gone`, with that owner.
+def orphans(
+    txn: ReadTxn,
+    gone: frozenset[OwnerId],
+    *,
+    most: int | None = None,
+    tried: Collection[RunId] = frozenset(),
+) -> list[tuple[RunId, OwnerId]]:
+    """Return the live runs whose owner is in `gone`, with that owner; at most `most` of them,
+    and none that was `tried` before.
 
     A run that does not decode is left out, so that it keeps no other from being settled
     (C31); `verify` names it.
     """
-    found: list[tuple[RunId, OwnerId]] = []
+    return list(islice(_orphans(txn, gone, tried), most))
+
+
+def _orphans(
+    txn: ReadTxn, gone: frozenset[OwnerId], tried: Collection[RunId]
+) -> Iterator[tuple[RunId, OwnerId]]:
     for run_id in runs.all_live(txn):
+        if run_id in tried:
+            continue
         try:
             run = runs.find(txn, run_id)
         except Damaged:
             continue
         if run is not None and run.owner in gone:
-            found.append((run_id, run.owner))
-    return found
+            yield run_id, run.owner

@@ -286,11 +286,11 @@ def test_orphans_are_the_live_runs_of_the_owners_that_are_gone(
 
 def test_the_owners_that_are_known_are_those_that_were_not_forgotten(world: World) -> None:
     first, second = world.owner, world.new_owner()
-    assert [owner.owner for owner in settlement.owners(world.base)] == [first, second]
+    assert settlement.owners(world.base) == [first, second]
     world.run(settlement.forget, first)
-    assert [owner.owner for owner in settlement.owners(world.base)] == [second]
+    assert settlement.owners(world.base) == [second]
     world.run(settlement.forget, first)
-    assert [owner.owner for owner in settlement.owners(world.base)] == [second]
+    assert settlement.owners(world.base) == [second]
 
 
 @pytest.mark.contract("C36")
