@@ -184,7 +184,7 @@ MOMENTS: list[Moment] = [
 
 
 @pytest.mark.contract("A11", "A12", "A14", "A16", "A17", "A56", "B31", "C1", "C3", "D7", "E2")
-@pytest.mark.contract("P1", "P2", "P12")
+@pytest.mark.contract("P1", "P2")
 @pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.__name__)
 @pytest.mark.parametrize(
     ("first", "then", "field"),
