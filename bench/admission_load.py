@@ -80,6 +80,7 @@ class Slice(NamedTuple):
     """An admission."""
     stood_still: list[float]
     pass_cpu: list[float]
+    collector_cpu: list[float]
 
 
 class Place(NamedTuple):
@@ -174,6 +175,7 @@ async def _timed(
         written=(written_bytes() - written) / admitted,
         stood_still=watch.stood_still,
         pass_cpu=watch.pass_cpu,
+        collector_cpu=watch.collector_cpu,
     )
 
 

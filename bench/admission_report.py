@@ -46,6 +46,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     stood_still_max_ms: float
     pass_cpu_p99_ms: float
     """The processor time of the loop's passes: what of it is ours, whoever else is running."""
+    collector_max_ms: float
+    """The longest time that Python's garbage collector took at once, in whichever thread."""
+    collector_us: float
+    """What the garbage collector took an admission: part of the next two."""
     loop_cpu_us: float | None
     """Processor time of the loop's thread an admission; None beside a busy loop, and with one
     caller, where what watches the loop takes a good part of it."""
@@ -88,6 +92,8 @@ def row(load: Load, flush_delay_ms: float, rounds: Sequence[Round]) -> Row:
         stood_still_p99_ms=median(lambda one: quantile(one.ours.stood_still, 0.99)) * 1e3,
         stood_still_max_ms=max(quantile(one.ours.stood_still, 1.0) for one in rounds) * 1e3,
         pass_cpu_p99_ms=median(lambda one: quantile(one.ours.pass_cpu, 0.99)) * 1e3,
+        collector_max_ms=max(quantile(one.ours.collector_cpu, 1.0) for one in rounds) * 1e3,
+        collector_us=median(lambda one: sum(one.ours.collector_cpu) / one.ours.admitted) * 1e6,
         loop_cpu_us=median(lambda one: one.ours.loop_cpu) * 1e6 if told else None,
         other_cpu_us=median(lambda one: one.ours.other_cpu) * 1e6 if told else None,
         written_bytes=median(lambda one: one.ours.written),
@@ -205,7 +211,7 @@ def _of_busy_loops(rows: Sequence[Row], delay_ms: float) -> Iterator[Goal]:
 HEADINGS = (
     ("what", 22), ("callers", 7), ("loop", 9), ("flush", 7), ("rate/s", 8), ("p50 ms", 8),
     ("p99 ms", 8), ("batch", 6), ("raw/s", 8), ("of raw", 6), ("still p50", 9), ("p99", 7),
-    ("max", 7), ("pass cpu", 8), ("cpu us", 9), ("KiB", 5),
+    ("max", 7), ("pass cpu", 8), ("gc max", 6), ("cpu us", 9), ("KiB", 5),
 )  # fmt: skip
 
 
@@ -228,6 +234,7 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
             f"{one.stood_still_p99_ms:.2f}",
             f"{one.stood_still_max_ms:.1f}",
             f"{one.pass_cpu_p99_ms:.2f}",
+            f"{one.collector_max_ms:.1f}",
             ""
             if one.loop_cpu_us is None or one.other_cpu_us is None
             else f"{one.loop_cpu_us:.0f}+{one.other_cpu_us:.0f}",

@@ -7,13 +7,15 @@ instrument. Instants that a long stand-still skipped count too, each with its ow
 the figures are shares of the time and not of the passes.
 
 Beside it an instrument takes the processor time of every pass, which other programs of the
-machine can hardly disturb.
+machine can hardly disturb, and of every pass of Python's garbage collector, which stops the
+loop in whichever thread it runs.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import gc
 import os
 import time
 from collections.abc import Generator
@@ -59,7 +61,9 @@ class LoopWatch(trio.abc.Instrument):
     def __init__(self) -> None:
         self.stood_still: list[float] = []
         self.pass_cpu: list[float] = []
+        self.collector_cpu: list[float] = []
         self._pass_began: float | None = None
+        self._collection_began = 0.0
 
     def after_io_wait(self, timeout: float) -> None:
         """A pass begins."""
@@ -69,6 +73,13 @@ class LoopWatch(trio.abc.Instrument):
         """A pass ends."""
         if self._pass_began is not None:
             self.pass_cpu.append(time.thread_time() - self._pass_began)
+
+    def collector(self, phase: str, _: dict[str, int]) -> None:
+        """The garbage collector starts or stops."""
+        if phase == "start":
+            self._collection_began = time.thread_time()
+        else:
+            self.collector_cpu.append(time.thread_time() - self._collection_began)
 
     async def follow_timer(self) -> None:
         """Note how late each instant is served, until cancelled."""
@@ -98,7 +109,9 @@ def watched(nursery: trio.Nursery) -> Generator[LoopWatch]:
     watch = LoopWatch()
     nursery.start_soon(watch.follow_timer)
     trio.lowlevel.add_instrument(watch)
+    gc.callbacks.append(watch.collector)
     try:
         yield watch
     finally:
+        gc.callbacks.remove(watch.collector)
         trio.lowlevel.remove_instrument(watch)
