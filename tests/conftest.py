@@ -33,3 +33,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "fault_seed" in metafunc.fixturenames:
         seeds = range(metafunc.config.option.fault_seeds)
         metafunc.parametrize("fault_seed", seeds, ids=[f"seed-{seed}" for seed in seeds])
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name a function by its name: pytest's own way puts its address into the test's id, which
+    is another one in every worker of `pytest -n`."""
+    return getattr(val, "__qualname__", None) if callable(val) else None
