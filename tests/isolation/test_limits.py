@@ -80,7 +80,7 @@ def text(value: Any) -> str:
 @pytest.mark.parametrize(
     ("check", "value", "code"),
     [(check, *case) for check, cases in ((identifier, IDS), (text, TEXTS)) for case in cases],
-    ids=str,
+    ids=[f"{n:02}" for n in range(len(IDS) + len(TEXTS))],
 )
 def test_an_id_and_a_text_are_taken_up_to_their_bounds_and_no_further(
     check: Callable[[Any], str], value: Any, code: Code | None
