@@ -29,12 +29,16 @@ from .records import (
     Conversation,
     Depth,
     Effect,
+    EffectState,
+    Interruption,
     Message,
     Publication,
     Reason,
+    Repeat,
     Request,
     Revision,
     RevisionState,
+    Run,
     RunState,
     Verb,
     decode,
@@ -156,6 +160,23 @@ class RequestView(View, frozen=True, kw_only=True):
     input_sha256: str
     input_tokens: int | None
     output_tokens: int | None
+    late: str | None
+    """What its provider still said after it had been closed (C22)."""
+
+
+class StopView(View, frozen=True, kw_only=True):
+    """A person's stop of a run: when it was accepted, when the run had stopped, and what
+    became of everything it had to do with (C19)."""
+
+    accepted_at_ms: int
+    client_id: ClientId
+    stopped_at_ms: int | None
+    """None while something of the run is under way."""
+    cancelled_requests: tuple[int, ...]
+    happened_effects: tuple[int, ...]
+    """What the run had already done when it had stopped, but for reads."""
+    unknown_effects: tuple[int, ...]
+    unapplied_revisions: tuple[int, ...]
 
 
 class Inspection(View, frozen=True, kw_only=True):
@@ -172,6 +193,8 @@ class Inspection(View, frozen=True, kw_only=True):
     checkpoints: int
     overview: tuple[RunId, ...]
     holds_slot: bool
+    stop: StopView | None
+    """If a person stopped it."""
 
 
 def conversation(
@@ -284,6 +307,36 @@ def inspect(txn: ReadTxn, scope: ScopeId, run_id: RunId) -> Inspection:
         checkpoints=record.checkpoints,
         overview=record.overview,
         holds_slot=txn.get(keys.slot(scope, record.run_class, run_id)) is not None,
+        stop=_stop(txn, record),
+    )
+
+
+def _stop(txn: ReadTxn, record: Run) -> StopView | None:
+    if record.stop_at_ms is None or record.stop_client_id is None:
+        return None
+    carried_out = list(effects.of_run(txn, record.run))
+    return StopView(
+        accepted_at_ms=record.stop_at_ms,
+        client_id=record.stop_client_id,
+        stopped_at_ms=record.ended_at_ms,
+        cancelled_requests=tuple(
+            item.ordinal
+            for item in requests.of_run(txn, record.run)
+            if item.reason == Interruption.STOP
+        ),
+        happened_effects=tuple(
+            item.number
+            for item in carried_out
+            if item.state is EffectState.DONE and item.repeat is not Repeat.READ
+        ),
+        unknown_effects=tuple(
+            item.number for item in carried_out if item.state is EffectState.UNKNOWN
+        ),
+        unapplied_revisions=tuple(
+            item.number
+            for item in revisions.of_run(txn, record.run)
+            if item.reason == Reason.USER_STOP
+        ),
     )
 
 
@@ -311,6 +364,7 @@ def _request(item: Request) -> RequestView:
         input_sha256=item.input_sha256.hex(),
         input_tokens=item.input_tokens,
         output_tokens=item.output_tokens,
+        late=None if item.late is None else str(item.late),
     )
 
 

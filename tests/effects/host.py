@@ -224,5 +224,5 @@ async def main(store: Path, outside: Path, repeat: Class, how: str, at: int) -> 
 
 if __name__ == "__main__":
     _, folder, world, what, way, point = sys.argv
-    chosen = {str(name): name for name in CLASSES}
+    chosen: dict[str, Class] = {str(name): name for name in CLASSES}
     trio.run(main, Path(folder), Path(world), chosen[what], way, int(point))
