@@ -83,7 +83,6 @@ def record(txn: ReadTxn, run: RunId) -> Run:
 def nothing_is_left(txn: ReadTxn, orphans: list[RunId]) -> None:
     """Check that every orphan ended once, that no slot is held, and that all else holds."""
     assert ends(txn) == Counter(orphans)
-    assert all(count == 1 for count in adoptions(txn).values())
     assert list(txn.scan(keys.SLOTS, keys.after(keys.SLOTS))) == []
     assert list(runs.all_live(txn)) == []
     assert list(verify(txn, LIMITS)) == []
