@@ -16,7 +16,7 @@ from counterpoint.runtime.gateways import Gate
 from counterpoint.store.engine import StoreFull
 from counterpoint.store.memory_engine import Point
 
-from ..runtime.stage import Agents, InMemory, Person, answers, person, rests
+from ..runtime.stage import Agents, InMemory, answers, person, rests
 
 MINUTE_S = 60
 
@@ -87,18 +87,18 @@ async def test_a_stopped_run_has_stopped_once_there_is_room_again(
         ann = await person(runtime)
         run = await ann.starts("Dig")
         await trio.testing.wait_all_tasks_blocked()
+
+        async def stop_and_fill() -> None:
+            await ann.stops(run)
+            with disk.full():
+                await trio.sleep(MINUTE_S)
+
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_fill_after_stop, ann, run, disk)
+            nursery.start_soon(stop_and_fill)
             ended = await ann.end_of(run, within_s=MINUTE_S + 15)
 
     assert ended.state == "stopped"
     assert autojump_clock.current_time() >= MINUTE_S
-
-
-async def _fill_after_stop(ann: Person, run: str, disk: Disk) -> None:
-    await ann.stops(run)
-    with disk.full():
-        await trio.sleep(MINUTE_S)
 
 
 @pytest.mark.contract("D20", "D13", "C32")
