@@ -48,29 +48,17 @@ class Executor(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a run whose owner is gone is entered again from its checkpoint (D13)."""
 
 
-class Timing:
+class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """How long actors wait, in seconds. Built by the runtime's configuration."""
 
-    def __init__(
-        self,
-        *,
-        write_wait_s: float,
-        actor_idle_s: float,
-        poll_s: float,
-        settle_every_s: float,
-        drain_s: float,
-        stop_wait_s: float,
-        restarts_max: int,
-        restarts_s: float,
-    ) -> None:
-        self.write_wait_s = write_wait_s
-        self.actor_idle_s = actor_idle_s
-        self.poll_s = poll_s
-        self.settle_every_s = settle_every_s
-        self.drain_s = drain_s
-        self.stop_wait_s = stop_wait_s
-        self.restarts_max = restarts_max
-        self.restarts_s = restarts_s
+    write_wait_s: float
+    actor_idle_s: float
+    poll_s: float
+    settle_every_s: float
+    drain_s: float
+    stop_wait_s: float
+    restarts_max: int
+    restarts_s: float
 
 
 class Environment:

@@ -27,9 +27,10 @@ from typing import Any, Literal, TypeVar, overload
 
 import msgspec
 
+from ..actors.causes import in_words
 from ..actors.environment import Executor
 from ..actors.flight import Flight
-from ..actors.run import RunActor, in_words
+from ..actors.run import RunActor
 from ..store import requests
 from ..store.history import Snapshot
 from ..store.ids import ConversationId, RunId, ScopeId

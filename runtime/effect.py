@@ -19,7 +19,8 @@ from typing import Any, Literal
 import msgspec
 import trio
 
-from ..actors.run import RunActor, in_words
+from ..actors.causes import in_words
+from ..actors.run import RunActor
 from ..store import effects
 from ..store.limits import Limits
 from ..store.records import Effect, EffectState, Repeat

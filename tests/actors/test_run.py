@@ -2,7 +2,7 @@
 
 import pytest
 
-from counterpoint.actors.run import WORDS_BYTES_MAX, in_words, why_it_ended
+from counterpoint.actors.causes import WORDS_BYTES_MAX, in_words, why_it_ended
 from counterpoint.store.records import Reason
 from counterpoint.store.refusal import Code, OutcomeUnknown, Refused
 from counterpoint.store.requests import BudgetSpent, GateClosed

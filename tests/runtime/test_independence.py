@@ -181,3 +181,20 @@ async def test_no_entry_is_settled_by_what_its_words_say() -> None:
         "research: the person chose background",
         "research: the person chose background",
     ]
+
+
+@pytest.mark.contract("B1", "B38", "A6", "A10", "B12")
+async def test_a_plain_message_beside_a_running_run_never_becomes_a_steering() -> None:
+    gate = Gate()
+    gateway = ScriptedGateway(say("Done.", gate))
+    async with InMemory().open({"short": answers, "background": plays(gateway)}) as runtime:
+        ann = await person(runtime)
+        run = await ann.researches("Compare")
+        await gate.reached()
+        other = await ann.starts("Only the last year, please")
+        assert (await ann.end_of(other)).answer == "You said: Only the last year, please"
+        gate.release()
+        ended = await ann.end_of(run)
+
+    assert other != run
+    assert (ended.revisions, ended.requests) == ((), 1)

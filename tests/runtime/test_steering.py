@@ -483,20 +483,3 @@ async def test_an_input_without_the_words_as_a_user_s_is_never_sent(role: Any) -
     assert (ended.state, ended.reason, ended.requests) == ("failed", "agent_error", 0)
     assert "RevisionNotCarried: Revision 1" in ended.detail
     assert [item.state for item in ended.revisions] == ["not_applied"]
-
-
-@pytest.mark.contract("B1", "B38", "A6", "A10", "B12")
-async def test_a_plain_message_beside_a_running_run_never_becomes_a_steering() -> None:
-    gate = Gate()
-    gateway = ScriptedGateway(say("Done.", gate))
-    async with InMemory().open(agents(plays(gateway))) as runtime:
-        ann = await person(runtime)
-        run = await ann.researches("Compare")
-        await gate.reached()
-        other = await ann.starts("Only the last year, please")
-        assert (await ann.end_of(other)).answer == "You said: Only the last year, please"
-        gate.release()
-        ended = await ann.end_of(run)
-
-    assert other != run
-    assert (ended.revisions, ended.requests) == ((), 1)
