@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from ..actors.environment import Timing
-from ..store.limits import Limits
+from ..store.limits import Limits, must_be_of_their_types
 
 GIB = 1 << 30
 
@@ -43,6 +43,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     map_bytes_max: int = 64 * GIB
 
     def __post_init__(self) -> None:
+        must_be_of_their_types(self)
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if isinstance(value, int | float) and not value > 0:

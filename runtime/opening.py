@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pykka
 import trio
@@ -28,12 +28,16 @@ from ..store.ids import IdSource, OwnerId
 from ..store.lmdb_engine import open_lmdb_engine
 from ..store.owner_lock import Liveness, OwnerLocks
 from ..store.records import Owner
+from ..store.store_format import Migration
 from .agent import Agent, AgentFunction, carried_out_by
 from .config import Config
 from .errors import RuntimeFailed
 from .runtime import Runtime
 
 FORMAT_VERSION = 1
+
+MIGRATIONS: Final[Mapping[int, Migration]] = {}
+"""`MIGRATIONS[n]` turns a store of format n into one of n + 1 (FORMAT.md)."""
 
 
 @asynccontextmanager
@@ -54,14 +58,18 @@ async def open_runtime(
     """
     config = config or Config()
     folder = Path(path)
+    owners = folder / "owners"
     async with (
         open_lmdb_engine(
             folder,
             map_bytes=config.map_bytes,
             map_bytes_max=config.map_bytes_max,
             format_version=FORMAT_VERSION,
+            migrations=MIGRATIONS,
         ) as engine,
-        runtime_on(engine, OwnerLocks(folder / "owners"), agents=agents, config=config) as runtime,
+        runtime_on(
+            engine, OwnerLocks(owners), agents=agents, config=config, bell_folder=owners
+        ) as runtime,
     ):
         yield runtime
 

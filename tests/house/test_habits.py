@@ -36,8 +36,14 @@ def test_only_the_command_prints() -> None:
     assert not printing, listed(printing)
 
 
+MAY_SLEEP = {"tests/meetings/stage.py": "it runs its own loop, on a clock that jumps"}
+
+
 def test_no_test_sleeps() -> None:
     asleep = [
-        f"{name(path)}:{line}" for path in code("tests") for line in rules.sleeps(parsed(path))
+        f"{name(path)}:{line}"
+        for path in code("tests")
+        if name(path) not in MAY_SLEEP
+        for line in rules.sleeps(parsed(path))
     ]
     assert not asleep, listed(asleep)
