@@ -192,6 +192,8 @@ BAD_CONFIG: list[tuple[Mapping[str, Any], type[Exception], str]] = [
     ({"live_runs_max": 0},                          ValueError, "live_runs_max"),
     ({"map_bytes": 2, "map_bytes_max": 1},          ValueError, "map_bytes"),
     ({"no_such_setting": 1},                        TypeError,  "no_such_setting"),
+    ({"write_wait_s": "5"},                         TypeError,  "write_wait_s"),
+    ({"live_runs_max": True},                       TypeError,  "live_runs_max"),
 ]
 # fmt: on
 
