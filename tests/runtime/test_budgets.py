@@ -8,7 +8,6 @@ import trio
 from trio.testing import MockClock
 
 from counterpoint.runtime import (
-    Agent,
     Config,
     Limits,
     RunContext,
@@ -18,7 +17,7 @@ from counterpoint.runtime.agent import Left
 from counterpoint.runtime.gateways import Gate, ScriptedGateway, say
 from counterpoint.store.views import Inspection
 
-from .stage import InMemory, answers, as_input, person
+from .stage import Agents, InMemory, answers, as_input, person
 
 LIMITS = Limits(
     requests_of_run_max=5, effects_of_run_max=3, tokens_of_run_max=100, active_ms_of_run_max=60_000
@@ -74,7 +73,7 @@ async def _ends(limits: Limits, gateway: ScriptedGateway) -> Inspection:
             await turn.effect("look", {}, do=look)
             await trio.sleep(10)
 
-    agents = {"short": answers, "background": Agent(agent)}
+    agents: Agents = {"short": answers, "background": agent}
     async with InMemory().open(agents, Config(limits=limits)) as runtime:
         ann = await person(runtime)
         run = await ann.researches("Dig")

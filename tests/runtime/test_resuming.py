@@ -41,9 +41,8 @@ class Reader:
                 await run.complete(f"Read {page.number} pages.")
 
 
-def agents(reader: Reader, *, resumes: bool = True) -> Agents:
-    how = "resume" if resumes else "interrupt"
-    return {"short": answers, "background": Agent(reader, on_owner_loss=how)}
+def agents(reader: Reader) -> Agents:
+    return {"short": answers, "background": Agent(reader, on_owner_loss="resume")}
 
 
 async def die(
