@@ -13,7 +13,9 @@ import secrets
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import trio
@@ -30,6 +32,9 @@ from .commands.printed import Printer, printable
 from .commands.reports import Report, in_lines
 from .commands.typed_lines import IntentIds
 from .desk import FileRefused, make_desk
+
+if TYPE_CHECKING:
+    from .gateways.openai import OpenAICompatible
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,8 +77,9 @@ def _control(settings: StoreSettings) -> int:
 def _chat(settings: Settings) -> int:
     try:
         _make_folder(settings.store)
-        desk = make_desk(settings.folder, settings.store / "desk", settings.pace_s)
-    except FileRefused as refused:
+        gateway = _gateway(settings)
+        desk = make_desk(settings.folder, settings.store / "desk", settings.pace_s, gateway)
+    except (FileRefused, ValueError, ImportError) as refused:
         _say(str(refused))
         return EXIT_BAD_INPUT
     except OSError as error:
@@ -84,10 +90,30 @@ def _chat(settings: Settings) -> int:
     ways = _ways(settings, labels, leaving)
     reports = _OneLine(leaving)
     logging.getLogger().addHandler(reports)
+
+    async def talk() -> int:
+        async with gateway or nullcontext():
+            return await chat(settings, desk.agents(), labels, ways, leaving)
+
     try:
-        return trio.run(chat, settings, desk.agents(), labels, ways, leaving)
+        return trio.run(talk)
     finally:
         logging.getLogger().removeHandler(reports)
+
+
+def _gateway(settings: Settings) -> OpenAICompatible | None:
+    """Return the gateway to the model that was asked for, if one was.
+
+    Raises:
+      ValueError: the address can't be used.
+      ImportError: what the gateway needs is not installed.
+    """
+    if settings.base_url is None or settings.model is None:
+        return None
+    from .gateways.openai import OpenAICompatible  # an extra: imported where it is asked for
+
+    key = os.environ.get(arguments.KEY_VARIABLE) or None
+    return OpenAICompatible(settings.base_url, settings.model, api_key=key)
 
 
 def _make_folder(store: Path) -> None:

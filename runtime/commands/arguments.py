@@ -23,6 +23,8 @@ from . import json_lines, typed_lines
 if TYPE_CHECKING:
     Verbs = argparse._SubParsersAction["_Parser"]  # pyright: ignore[reportPrivateUsage]
 
+KEY_VARIABLE: Final = "COUNTERPOINT_API_KEY"
+
 Command = Literal["runs", "inspect", "stop", "verify", "backup"]
 
 _PACE_S_MAX: Final = 3_600.0
@@ -43,6 +45,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     after: int | None
     slots: dict[str, int]
     map_bytes_max: int | None
+    base_url: str | None = None
+    """A provider that speaks OpenAI's chat completions; without one the desk works offline."""
+    model: str | None = None
 
     def limits(self) -> Limits:
         """Return the limits of the store."""
@@ -113,6 +118,8 @@ def _on_store(found: argparse.Namespace, environ: dict[str, str]) -> StoreSettin
 
 
 def _chat(found: argparse.Namespace, environ: dict[str, str]) -> Settings:
+    if (found.base_url is None) != (found.model is None):
+        raise Wrong("--base-url and --model go together. See counterpoint chat --help.")
     folder = Path(found.folder) if found.folder is not None else sample_folder()
     try:
         _must_be_folder(folder, "Name a folder of your own files, or none for the sample")
@@ -131,6 +138,8 @@ def _chat(found: argparse.Namespace, environ: dict[str, str]) -> Settings:
         after=found.after,
         slots=dict(found.slots),
         map_bytes_max=found.map_bytes_max,
+        base_url=found.base_url,
+        model=found.model,
     )
 
 
@@ -279,6 +288,16 @@ def _add_options(chat: argparse.ArgumentParser) -> None:
         type=_whole(least=1 << 16, most=_MAP_BYTES_MAX),
         metavar="N",
         help="how large the store may grow (64 GiB)",
+    )
+    chat.add_argument(
+        "--base-url",
+        metavar="URL",
+        help="answer with a model of this OpenAI-compatible provider (without: offline)",
+    )
+    chat.add_argument(
+        "--model",
+        metavar="NAME",
+        help=f"which model; its key comes from ${KEY_VARIABLE}, if it needs one",
     )
 
 
