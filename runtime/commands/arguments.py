@@ -198,7 +198,9 @@ def _add_store_commands(verbs: Verbs) -> None:
         metavar="N",
         help="at most so many of each conversation that have ended (20)",
     )
-    inspect = _add_store_command(verbs, "inspect", "show all that is recorded of a run")
+    inspect = _add_store_command(
+        verbs, "inspect", "read back a run and its answer, all that is recorded"
+    )
     stop = _add_store_command(verbs, "stop", "stop a run, in whichever process it is executed")
     for command in (inspect, stop):
         command.add_argument(

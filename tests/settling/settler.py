@@ -35,7 +35,7 @@ class Faulty:
     """An LMDB environment of which every so many write transactions can't be committed."""
 
     def __init__(self, environment: lmdb.Environment, every: int) -> None:
-        self._environment = environment
+        self._environment: Any = environment
         self._every = every
         self._begun = 0
         self._faults: Iterator[Callable[[], lmdb.Error]] = cycle(
@@ -49,7 +49,8 @@ class Faulty:
         self._begun += bool(options.get("write"))
         if options.get("write") and self._begun % self._every == 0:
             raise next(self._faults)()
-        return self._environment.begin(**options)
+        transaction: Any = self._environment.begin(**options)
+        return transaction
 
 
 async def answer(run: RunContext) -> None:

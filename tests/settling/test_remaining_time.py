@@ -16,17 +16,16 @@ HOUR_MS = 3_600_000
 Act = Callable[[World, RunId], object]
 
 
+ACTS: dict[str, Act] = {
+    "asking": lambda world, run: world.begin_request(run),
+    "acting": lambda world, run: world.begin_effect(run),
+    "both": lambda world, run: (world.begin_request(run), world.begin_effect(run)),
+    "in between": lambda world, run: world.ask(run),
+}
+
+
 @pytest.mark.contract("D13")
-@pytest.mark.parametrize(
-    "act",
-    [
-        lambda world, run: world.begin_request(run),
-        lambda world, run: world.begin_effect(run),
-        lambda world, run: (world.begin_request(run), world.begin_effect(run)),
-        lambda world, run: world.ask(run),
-    ],
-    ids=["asking", "acting", "both", "in between"],
-)
+@pytest.mark.parametrize("act", ACTS.values(), ids=ACTS.keys())
 def test_an_hour_without_a_process_costs_a_run_nothing(act: Act) -> None:
     world = World()
     run = world.start(world.open(), resumes=True)
