@@ -15,7 +15,6 @@ from counterpoint.runtime import (
 )
 from counterpoint.runtime.agent import Left
 from counterpoint.runtime.gateways import Gate, ScriptedGateway, say
-from counterpoint.store.views import Inspection
 
 from .stage import Agents, InMemory, answers, as_input, person
 
@@ -65,26 +64,6 @@ async def test_a_run_knows_what_it_has_left_and_a_steering_adds_nothing(
     assert left[3:] == [Left(requests=3, effects=1, tokens=70, seconds=40.0)] * 2
 
 
-async def _ends(limits: Limits, gateway: ScriptedGateway) -> Inspection:
-    async def agent(run: RunContext) -> None:
-        run.draft("So far.")
-        async for turn in run.turns():
-            await turn.request(gateway, lambda added: as_input(run, added))
-            await turn.effect("look", {}, do=look)
-            await trio.sleep(10)
-
-    agents: Agents = {"short": answers, "background": agent}
-    async with InMemory().open(agents, Config(limits=limits)) as runtime:
-        ann = await person(runtime)
-        run = await ann.researches("Dig")
-        ended = await ann.end_of(run, within_s=7200)
-        again = await ann.researches("Dig again")  # its slot is free
-        await ann.stops(again)
-        inspection = await runtime.inspect(scope="ann", run=run)
-        assert inspection.run == ended
-        return inspection
-
-
 BUDGETS = {  # what is scarce: the limits, and the requests and effects that it has means for
     "requests": (Limits(requests_of_run_max=2), "budget", (2, 2)),
     "effects": (Limits(effects_of_run_max=1), "budget", (2, 1)),
@@ -100,7 +79,22 @@ async def test_a_run_that_runs_out_ends_in_part_with_what_it_has(
 ) -> None:
     limits, reason, used = BUDGETS[scarce]
     usage = Usage(input_tokens=20, output_tokens=10)
-    inspection = await _ends(limits, ScriptedGateway(say("On.", usage=usage, lasting=True)))
+    gateway = ScriptedGateway(say("On.", usage=usage, lasting=True))
+
+    async def agent(run: RunContext) -> None:
+        run.draft("So far.")
+        async for turn in run.turns():
+            await turn.request(gateway, lambda added: as_input(run, added))
+            await turn.effect("look", {}, do=look)
+            await trio.sleep(10)
+
+    agents: Agents = {"short": answers, "background": agent}
+    async with InMemory().open(agents, Config(limits=limits)) as runtime:
+        ann = await person(runtime)
+        run = await ann.researches("Dig")
+        await ann.end_of(run)
+        inspection = await runtime.inspect(scope="ann", run=run)
+        await ann.stops(await ann.researches("Dig again"))  # its slot is free
 
     assert (inspection.run.state, inspection.run.reason) == ("partial", reason)
     assert inspection.run.answer == "So far."

@@ -59,7 +59,7 @@ async def die(
     return found, ann, run
 
 
-@pytest.mark.contract("D13", "C32", "B44", "B68", "E10", "P21")
+@pytest.mark.contract("D13", "C32", "B44", "E10", "P21")
 async def test_it_goes_on_from_its_checkpoint_with_what_was_added_and_what_is_left() -> None:
     found, ann, run = await die(InMemory(), Reader(pages=4, hold_at=2))
     reader = Reader(pages=4)
@@ -105,7 +105,7 @@ async def test_a_process_without_its_agent_interrupts_it_and_says_so() -> None:
     assert "No agent named 'background' is registered" in ended.detail
 
 
-@pytest.mark.contract("B44", "D13", "B68")
+@pytest.mark.contract("B44", "D13")
 async def test_what_it_used_before_is_used() -> None:
     """Two requests before the loss and 62 after it are all that a run has."""
     found, ann, run = await die(InMemory(), Reader(pages=4, hold_at=2))
