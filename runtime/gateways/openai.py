@@ -146,8 +146,7 @@ class OpenAICompatible:
                 wait_s = pause_s(retry) if fault.after_s is None else fault.after_s
                 why = self._why_not_again(fault, retry, wait_s)
                 if why is not None:
-                    sentence = self._fit_to_be_read(f"{fault.sentence}{why}")
-                    raise GatewayFailed(sentence) from fault.__cause__
+                    raise GatewayFailed(self._told(fault.sentence, why)) from fault.__cause__
             await trio.sleep(wait_s)
             retry += 1
 
@@ -156,13 +155,11 @@ class OpenAICompatible:
         if not fault.passing:
             return ""
         if retry > self._retries_max:
-            return f" It was tried {retry} times." if retry > 1 else ""
+            return f"It was tried {retry} times." if retry > 1 else ""
         if wait_s > self._pause_s_max:
-            return (
-                f" It asks for a pause of {wait_s:.0f} s, at most {self._pause_s_max:g} s are made."
-            )
+            return f"It asks for a pause of {wait_s:.0f} s; the longest is {self._pause_s_max:g} s."
         if trio.current_time() + wait_s >= trio.current_effective_deadline():
-            return f" The run has no time left for another try in {wait_s:g} s."
+            return f"The run has no time left for another try in {wait_s:g} s."
         return None
 
     async def _send(self, body: bytes, emit: ReplyStream) -> Reply:
@@ -191,13 +188,14 @@ class OpenAICompatible:
         async with _body(response) as chunks:
             if response.status_code != 200:
                 raise _refusal(response, await _beginning(chunks))
+            coding = response.headers.get("Content-Encoding", "identity").lower()
+            if coding != "identity":
+                raise ProviderFault(f"The provider compressed its answer ({coding}) unasked.")
             kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-            coded = response.headers.get("Content-Encoding", "identity").lower()
-            if kind != "text/event-stream" or coded != "identity":
-                said = error_in(await _beginning(chunks)) if coded == "identity" else coded
+            if kind != "text/event-stream":
                 raise ProviderFault(
                     f"The provider answered with {kind or 'no content type'} instead of a stream "
-                    f"of events: {said}"
+                    f"of events: {error_in(await _beginning(chunks))}"
                 )
             parser = EventParser(EVENT_BYTES_MAX)
             try:
@@ -223,12 +221,13 @@ class OpenAICompatible:
             case _:
                 return f"The connection to the provider broke: {error or type(error).__name__}."
 
-    def _fit_to_be_read(self, sentence: str) -> str:
-        """Return the sentence without keys and control characters, bounded."""
+    def _told(self, sentence: str, why: str) -> str:
+        """Return both as one text, bounded, without keys and control characters."""
         for secret in self._secrets:
             sentence = sentence.replace(secret, "[key]")
         words = "".join(char if char.isprintable() else " " for char in sentence).split()
-        return " ".join(words)[:SENTENCE_LENGTH_MAX]
+        told = " ".join(words)[: SENTENCE_LENGTH_MAX - len(why) - 2]
+        return f"{told}{'' if told.endswith('.') else '.'} {why}".rstrip()
 
 
 def _checked_url(base_url: str) -> str:
@@ -268,7 +267,7 @@ async def _body(response: httpx.Response) -> AsyncGenerator[AsyncIterator[bytes]
     httpx's chunks pass through generators that don't close one another. Only an exception
     from the network takes them all down, so a cancellation is let in there.
     """
-    chunks = response.aiter_raw()
+    chunks = response.aiter_bytes()
     wait_s = 0.0
     try:
         yield chunks

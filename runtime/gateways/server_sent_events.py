@@ -33,9 +33,12 @@ class EventParser:
         Raises:
           EventTooLong: the event under way has more bytes than it may.
         """
-        if self._after_return and chunk.startswith(b"\n"):
-            chunk = chunk[1:]  # the second half of a line end that was cut in two
-        self._after_return = chunk.endswith(b"\r") or (self._after_return and not chunk)
+        if not chunk:
+            return []
+        second_half = self._after_return and chunk.startswith(b"\n")
+        self._after_return = chunk.endswith(b"\r")
+        if second_half:  # of a line end that was cut in two
+            chunk = chunk[1:]
         events: list[bytes] = []
         *whole, rest = _LINE_END.split(chunk)
         for end in whole:
