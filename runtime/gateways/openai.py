@@ -20,6 +20,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from http.cookiejar import DefaultCookiePolicy
 from typing import Any, Final
 
 import trio
@@ -109,6 +110,8 @@ class OpenAICompatible:
             follow_redirects=False,
             transport=transport,
         )
+        # Nothing of one answer goes into the next request, of another scope perhaps.
+        self._client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
 
     def __repr__(self) -> str:
         return f"<OpenAICompatible {self._model!r} at {self._base_url}>"

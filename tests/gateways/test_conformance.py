@@ -14,6 +14,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+import counterpoint.runtime.testing
 from counterpoint.runtime import Gateway
 from counterpoint.runtime.gateways import WithQuota
 from counterpoint.runtime.gateways.openai import OpenAICompatible
@@ -92,6 +93,26 @@ async def ours(scenario: Scenario) -> AsyncGenerator[Gateway, None]:
 async def test_the_gateway_for_chat_completions_conforms(check: Check) -> None:
     report = await check_gateway(ours, checks=[check])
     assert report.conforms, report
+
+
+def test_the_public_names_are_this_list() -> None:
+    assert counterpoint.runtime.testing.__all__ == [
+        "GATEWAY_CHECKS",
+        "RULES",
+        "Answer",
+        "Breach",
+        "CallPart",
+        "Check",
+        "Fault",
+        "Make",
+        "Part",
+        "Report",
+        "Rule",
+        "Scenario",
+        "Text",
+        "UsageTold",
+        "check_gateway",
+    ]
 
 
 def test_every_rule_has_a_sentence_a_check_and_a_wrong_adapter() -> None:

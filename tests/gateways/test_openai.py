@@ -117,6 +117,14 @@ async def test_a_connection_serves_one_request_after_the_other() -> None:
         assert provider.connections == 1
 
 
+async def test_what_a_provider_wants_kept_is_not_sent_back_with_the_next_request() -> None:
+    plays = (answers("Yes.", Set_Cookie="who=ann"), answers("Yes."))
+    async with connected(*plays) as (provider, gateway):
+        for _ in plays:
+            await gateway.complete(asked(), Told())
+        assert "cookie" not in provider.exchanges[1].headers
+
+
 async def test_an_answer_ends_where_it_says_so_whatever_comes_behind() -> None:
     """The provider keeps the connection open, and would send more."""
     play = answers("Tea.", b"data: [DONE]\n\n", "More.", SILENCE)
