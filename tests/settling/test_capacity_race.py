@@ -8,7 +8,7 @@ are told again from the event log alone: every version is looked at, none is sam
 
 from collections import defaultdict
 from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from random import Random
 from typing import TypeVar
 
@@ -22,6 +22,7 @@ from counterpoint.runtime import Agent, Code, Config, OutcomeUnknown, Refused, R
 from counterpoint.runtime.opening import runtime_on
 from counterpoint.store import events as store_events
 from counterpoint.store.engine import Done, ReadTxn, Transaction, Txn
+from counterpoint.store.ids import OwnerId
 from counterpoint.store.limits import Limits
 from counterpoint.store.memory_engine import Crash, Image, MemoryEngine, Point
 from counterpoint.store.owner_lock import OwnersInMemory
@@ -124,24 +125,30 @@ class Race:
     async def _life(self, engines: list[NotingEngine], die: Callable[[Point], None]) -> None:
         engine = NotingEngine(self.image, die)
         engines.append(engine)
+        alive = set[OwnerId]()
+        async with trio.open_nursery() as nursery:
+            for _ in range(2):
+                nursery.start_soon(self._process, engine, alive, nursery)
+
+    async def _process(
+        self, engine: NotingEngine, alive: set[OwnerId], nursery: trio.Nursery
+    ) -> None:
         agents = {name: Agent(self._works, on_owner_loss="resume") for name in LIMITS.capacity}
-        alive = set[str]()
-        async with AsyncExitStack() as stack:
-            runtimes = [
-                await stack.enter_async_context(
-                    runtime_on(
-                        engine,
-                        OwnersInMemory(alive),  # type: ignore[arg-type]
-                        agents=agents,
-                        config=Config(limits=LIMITS, drain_s=1),
-                    )
-                )
-                for _ in range(2)
-            ]
-            async with trio.open_nursery() as nursery:
-                for scope in SCOPES:
-                    for runtime in runtimes:
-                        nursery.start_soon(self._acts, runtime, scope)
+        config = Config(limits=LIMITS, drain_s=1)
+        left, done = len(SCOPES), trio.Event()
+
+        async def act(runtime: Runtime, scope: str) -> None:
+            nonlocal left
+            await self._acts(runtime, scope)
+            left -= 1
+            if left == 0:
+                done.set()
+
+        owners = OwnersInMemory(alive)
+        async with runtime_on(engine, owners, agents=agents, config=config) as runtime:
+            for scope in SCOPES:
+                nursery.start_soon(act, runtime, scope)
+            await done.wait()
 
     async def _works(self, run: RunContext) -> None:
         """Promote or not, take a while or not, and answer."""
