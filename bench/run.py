@@ -25,15 +25,15 @@ from .run_load import opened, write_raw
 
 
 class Size(NamedTuple):
-    """How much of each to do."""
+    """How much of each to do. Many short rounds: a disk's pace changes within seconds."""
 
     rounds: int
     repeats: int
     live: tuple[int, ...]
 
 
-FULL = Size(rounds=5, repeats=40, live=(1, 100, 1_000))
-QUICK = Size(rounds=2, repeats=20, live=(1, 100, 1_000))
+FULL = Size(rounds=24, repeats=5, live=(1, 100, 1_000))
+QUICK = Size(rounds=6, repeats=5, live=(1, 100, 1_000))
 TINY = Size(rounds=1, repeats=2, live=(1, 3))
 """For the test of this bench."""
 
