@@ -14,12 +14,16 @@ from counterpoint.actors.kernel import LaterReply, TrioActor
 ASK_SECONDS = 5.0
 
 
+DIARIES: dict[str, list[str]] = {}
+"""What each actor wrote, by its urn. A ref does not keep its actor alive, so this does."""
+
+
 class Stage(TrioActor):
     """Does what each message says: calls it with the actor, and replies what that returns."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._diary: list[str] = []
+        self._diary = DIARIES.setdefault(self.actor_urn, [])
         self._handles: list[LaterReply] = []
 
     def on_receive(self, message: Any) -> Any:
@@ -97,6 +101,4 @@ def raising_in_its_task(error: BaseException) -> Act:
 
 def diary_of(ref: pykka.ActorRef[Any]) -> list[str]:
     """Return what the actor wrote, also when it has ended."""
-    actor = ref._actor_weakref()  # pyright: ignore[reportPrivateUsage]
-    assert isinstance(actor, Stage)
-    return actor.read()
+    return list(DIARIES[ref.actor_urn])
