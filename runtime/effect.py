@@ -123,14 +123,12 @@ async def _do(
 ) -> EffectResult:
     whole = undertaking.repeat is not Repeat.READ
     with trio.CancelScope(shield=whole):
-        deadline = trio.current_time() + undertaking.time_limit_s
-        with trio.CancelScope(deadline=deadline) as limit:
+        result = effects.Result(
+            state=EffectState.UNKNOWN if whole else EffectState.FAILED,
+            reason=f"it took longer than {undertaking.time_limit_s:g} s",
+        )
+        with trio.move_on_after(undertaking.time_limit_s):
             result = await _done(undertaking, effect.operation_id, limits)
-        if limit.cancelled_caught:
-            result = effects.Result(
-                state=EffectState.UNKNOWN if whole else EffectState.FAILED,
-                reason=f"it took longer than {undertaking.time_limit_s:g} s",
-            )
         await actor.end_effect(effect.number, result)
     return _read_back(
         msgspec.structs.replace(
