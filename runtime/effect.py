@@ -122,11 +122,11 @@ async def _do(
     actor: RunActor, limits: Limits, undertaking: Undertaking, effect: Effect
 ) -> EffectResult:
     whole = undertaking.repeat is not Repeat.READ
+    result = effects.Result(
+        state=EffectState.UNKNOWN if whole else EffectState.FAILED,
+        reason=f"it took longer than {undertaking.time_limit_s:g} s",
+    )
     with trio.CancelScope(shield=whole):
-        result = effects.Result(
-            state=EffectState.UNKNOWN if whole else EffectState.FAILED,
-            reason=f"it took longer than {undertaking.time_limit_s:g} s",
-        )
         with trio.move_on_after(undertaking.time_limit_s):
             result = await _done(undertaking, effect.operation_id, limits)
         await actor.end_effect(effect.number, result)
