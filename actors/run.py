@@ -27,6 +27,9 @@ from .kernel import TrioActor
 from .messages import LookAgain, ShutDown
 from .tail import Delta, Tail
 
+AGAIN_S: Final = 1.0
+"""The pause before the end of a run is recorded again that may or may not have been stored."""
+
 
 class RunActor(TrioActor):
     """Executes one run. Its async methods are what an agent works through.
@@ -197,7 +200,12 @@ class RunActor(TrioActor):
             )
         except runs.OwnerLost:
             pass  # somebody else has recorded it
-        except (Refused, OutcomeUnknown):
+        except OutcomeUnknown as unknown:
+            # Safe to repeat: if it was stored, the run is found final, and nothing is written.
+            logger.warning("the end of run %s is tried again: %s", self.run.run, unknown)
+            await trio.sleep(AGAIN_S)
+            return False
+        except Refused:
             logger.exception("the end of run %s was not recorded; it will be settled", self.run.run)
         return True
 

@@ -13,8 +13,9 @@ from typing import Any, Final
 import trio
 
 from ..store import endings, runs, settlement
+from ..store.engine import StoreError
 from ..store.ids import OwnerId, RunId
-from ..store.records import Reason
+from ..store.records import Damaged, Reason
 from ..store.refusal import OutcomeUnknown, Refused
 from .environment import Environment, logger
 from .kernel import LaterReply, TrioActor
@@ -150,9 +151,23 @@ class Supervisor(TrioActor):
             result = await environment.commit(settle)
         except Exception:  # noqa: BLE001 — a broken record may raise anything
             logger.exception("run %s of a process that is gone was not settled", run)
-            return False
+            return self._settled_all_the_same(run)
         if isinstance(result, settlement.Adopted):
             self._roster.begin(run)
+        return True
+
+    def _settled_all_the_same(self, run_id: RunId) -> bool:
+        """Read back what a settling of unknown outcome did: a run that was adopted belongs to
+        this process from then on, and no later pass would find it."""
+        try:
+            with self._environment.engine.read() as txn:
+                run = runs.find(txn, run_id)
+        except (StoreError, Damaged):
+            return False
+        if run is None or run.owner != self._environment.owner:
+            return False
+        if run.state not in runs.FINAL:
+            self._roster.begin(run_id)
         return True
 
     async def _forget(self, owner: OwnerId) -> None:
