@@ -198,7 +198,8 @@ class Runtime(Readers):
 
     async def stop(self, *, scope: str, run: str, client_id: str) -> Receipt:
         """Stop a run. The receipt says the stop is accepted: nothing more goes out of the
-        run. That it has stopped is its final event, and the end of `wait` (C19).
+        run. That it has stopped is its final event, and the end of `wait`; what was
+        cancelled, what had happened and what is unknown is `inspect(...).stop` (C19).
 
         Raises:
           Refused: `invalid`, `too_large`, `not_found`, `conflict`, `run_ended` (there is
