@@ -65,14 +65,7 @@ def open_conversation(txn: Txn, opening: Opening) -> Accepted:
         version = log.append(EventKind.CONVERSATION_OPENED, client_id=opening.client_id)
         log.close()
         txn.put(keys.conversation_of_scope(opening.scope, opening.conversation), b"")
-        return Accepted(
-            scope=opening.scope,
-            client_id=opening.client_id,
-            meaning=opening.meaning,
-            at_ms=opening.now_ms,
-            conversation=opening.conversation,
-            version=version,
-        )
+        return identity.accepted(log, opening.client_id, opening.meaning, version)
 
     return identity.once(txn, opening.scope, opening.client_id, opening.meaning, act)
 
@@ -175,13 +168,11 @@ def _admit_new(txn: Txn, limits: Limits, submission: Submission) -> Accepted:
         disposition=submission.disposition,
     )
     log.close()
-    return Accepted(
-        scope=scope,
-        client_id=submission.client_id,
-        meaning=submission.meaning,
-        at_ms=submission.now_ms,
-        conversation=submission.conversation,
-        version=version,
+    return identity.accepted(
+        log,
+        submission.client_id,
+        submission.meaning,
+        version,
         message=submission.message,
         run=submission.run,
     )

@@ -308,15 +308,7 @@ def _resolve(txn: Txn, run: Run, resolution: Resolution, meaning: Meaning) -> Ac
         reason=resolution.reason,
     )
     log.close()
-    return Accepted(
-        scope=resolution.scope,
-        client_id=resolution.client_id,
-        meaning=meaning,
-        at_ms=resolution.now_ms,
-        conversation=run.conversation,
-        version=version,
-        run=run.run,
-    )
+    return identity.accepted(log, resolution.client_id, meaning, version, run=run.run)
 
 
 def put(txn: Txn, effect: Effect) -> None:

@@ -221,12 +221,4 @@ def _accept_stop(txn: Txn, run: Run, stopping: Stopping, meaning: Meaning) -> Ac
             owner_gone=True,
         )
         end(txn, run, ending)
-    return Accepted(
-        scope=stopping.scope,
-        client_id=stopping.client_id,
-        meaning=meaning,
-        at_ms=stopping.now_ms,
-        conversation=run.conversation,
-        version=version,
-        run=run.run,
-    )
+    return identity.accepted(log, stopping.client_id, meaning, version, run=run.run)

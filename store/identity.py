@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from . import events, keys, runs
 from .engine import ReadTxn, Txn
-from .ids import ClientId, ConversationId, RunId, ScopeId
+from .ids import ClientId, ConversationId, MessageId, RunId, ScopeId
 from .records import Accepted, Meaning, Run, Verb, decode, encode
 from .refusal import Code, Refused, not_found
 
@@ -87,6 +87,30 @@ def must_have_conversation(
     raise not_found("conversation", conversation)
 
 
+def accepted(
+    log: events.Log,
+    client_id: ClientId,
+    meaning: Meaning,
+    version: int,
+    *,
+    message: MessageId | None = None,
+    run: RunId | None = None,
+    revision: int | None = None,
+) -> Accepted:
+    """Return the outcome of a verb whose event in `log` has the number `version`."""
+    return Accepted(
+        scope=log.head.scope,
+        client_id=client_id,
+        meaning=meaning,
+        at_ms=log.now_ms,
+        conversation=log.head.conversation,
+        version=version,
+        message=message,
+        run=run,
+        revision=revision,
+    )
+
+
 def once(
     txn: Txn,
     scope: ScopeId,
@@ -105,7 +129,7 @@ def once(
     found = find(txn, scope, client_id)
     if found is not None:
         return replay(found, meaning)
-    accepted = act()
-    assert accepted.meaning == meaning
-    txn.put(keys.identity(scope, client_id), encode(accepted))
-    return accepted
+    outcome = act()
+    assert outcome.meaning == meaning
+    txn.put(keys.identity(scope, client_id), encode(outcome))
+    return outcome

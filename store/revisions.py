@@ -137,13 +137,11 @@ def _save(txn: Txn, run: Run, steering: Steering, meaning: Meaning) -> Accepted:
         revision=number,
     )
     log.close()
-    return Accepted(
-        scope=steering.scope,
-        client_id=steering.client_id,
-        meaning=meaning,
-        at_ms=steering.now_ms,
-        conversation=run.conversation,
-        version=version,
+    return identity.accepted(
+        log,
+        steering.client_id,
+        meaning,
+        version,
         message=steering.message,
         run=run.run,
         revision=number,
@@ -207,15 +205,8 @@ def _withdraw(txn: Txn, run: Run, withdrawal: Withdrawal, meaning: Meaning) -> A
         revision=number,
     )
     log.close()
-    return Accepted(
-        scope=withdrawal.scope,
-        client_id=withdrawal.client_id,
-        meaning=meaning,
-        at_ms=withdrawal.now_ms,
-        conversation=run.conversation,
-        version=version,
-        run=run.run,
-        revision=number,
+    return identity.accepted(
+        log, withdrawal.client_id, meaning, version, run=run.run, revision=number
     )
 
 
