@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import lmdb
 
 from counterpoint.store import admission
-from counterpoint.store.engine import Done, Engine, Overlay, ReadTxn, Statistics, Transaction, Txn
+from counterpoint.store.engine import Engine, Overlay, Transaction, Txn
+
+from .noting import NotingEngine
 
 T = TypeVar("T")
 
@@ -49,14 +50,15 @@ class Recorded(NamedTuple):
         }
 
 
-class RecordingEngine:
+class RecordingEngine(NotingEngine):
     """An `Engine` that passes everything on and notes what was put."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+        super().__init__(engine)
         self.recorded = Recorded([], [])
 
-    def _noting(self, transaction: Transaction[T]) -> Transaction[T]:
+    def noting(self, transaction: Transaction[T]) -> Transaction[T]:
+        """See `NotingEngine.noting`."""
         admits = getattr(transaction, "func", None) is admission.admit
 
         def noted(txn: Txn) -> T:
@@ -70,30 +72,6 @@ class RecordingEngine:
             return result
 
         return noted
-
-    async def write(self, transaction: Transaction[T], *, deadline: float) -> T:
-        """See `Engine.write`."""
-        return await self._engine.write(self._noting(transaction), deadline=deadline)
-
-    def enqueue(self, transaction: Transaction[T], *, deadline: float, done: Done[T]) -> None:
-        """See `Engine.enqueue`."""
-        self._engine.enqueue(self._noting(transaction), deadline=deadline, done=done)
-
-    def read(self) -> AbstractContextManager[ReadTxn]:
-        """See `Engine.read`."""
-        return self._engine.read()
-
-    def on_commit(self, callback: Callable[[], None]) -> None:
-        """See `Engine.on_commit`."""
-        self._engine.on_commit(callback)
-
-    def statistics(self) -> Statistics:
-        """See `Engine.statistics`."""
-        return self._engine.statistics()
-
-    async def aclose(self) -> None:
-        """See `Engine.aclose`."""
-        await self._engine.aclose()
 
 
 def written_bytes() -> int:

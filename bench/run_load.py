@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import lmdb
 import trio
@@ -29,9 +29,11 @@ from counterpoint.runtime import (
 from counterpoint.runtime.effect import DidNotHappen
 from counterpoint.runtime.gateways.protocol import ReplyStream
 from counterpoint.runtime.opening import FORMAT_VERSION, runtime_on
-from counterpoint.store.engine import Done, Engine, Overlay, ReadTxn, Statistics, Transaction
+from counterpoint.store.engine import Engine, Overlay, Transaction, Txn
 from counterpoint.store.lmdb_engine import open_lmdb_engine
 from counterpoint.store.owner_lock import OwnerLocks
+
+from .noting import NotingEngine
 
 CLASSES: Final[tuple[Literal["read", "idempotent", "reconcilable", "once"], ...]] = (
     "read",
@@ -42,55 +44,34 @@ CLASSES: Final[tuple[Literal["read", "idempotent", "reconcilable", "once"], ...]
 STEERINGS_OF_RUN = 5
 """Each makes the next inputs longer, so a run gets only so many."""
 
+T = TypeVar("T")
+
 Puts = Sequence[tuple[bytes, bytes | None]]
 Times = defaultdict[str, list[float]]
 
 
-class NotingEngine:
+class StepEngine(NotingEngine):
     """An `Engine` that passes everything on and notes what each transaction wrote."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+        super().__init__(engine)
         self.under: str | None = None
         """What is measured now; None notes nothing."""
         self.written: defaultdict[str, list[Puts]] = defaultdict(list)
 
-    def _noting(self, transaction: Transaction[Any]) -> Transaction[Any]:
+    def noting(self, transaction: Transaction[T]) -> Transaction[T]:
+        """See `NotingEngine.noting`."""
         under = self.under
         if under is None:
             return transaction
 
-        def noted(txn: Any) -> Any:
+        def noted(txn: Txn) -> T:
             result = transaction(txn)
             assert isinstance(txn, Overlay)
             self.written[under].append(txn.writes())
             return result
 
         return noted
-
-    async def write(self, transaction: Transaction[Any], *, deadline: float) -> Any:
-        """See `Engine.write`."""
-        return await self._engine.write(self._noting(transaction), deadline=deadline)
-
-    def enqueue(self, transaction: Transaction[Any], *, deadline: float, done: Done[Any]) -> None:
-        """See `Engine.enqueue`."""
-        self._engine.enqueue(self._noting(transaction), deadline=deadline, done=done)
-
-    def read(self) -> AbstractContextManager[ReadTxn]:
-        """See `Engine.read`."""
-        return self._engine.read()
-
-    def on_commit(self, callback: Callable[[], None]) -> None:
-        """See `Engine.on_commit`."""
-        self._engine.on_commit(callback)
-
-    def statistics(self) -> Statistics:
-        """See `Engine.statistics`."""
-        return self._engine.statistics()
-
-    async def aclose(self) -> None:
-        """See `Engine.aclose`."""
-        await self._engine.aclose()
 
 
 class Instant:
@@ -196,7 +177,7 @@ class Load:
     """One open store with so many runs that live beside the measured one."""
 
     def __init__(self, engine: Engine, repeats: int) -> None:
-        self.engine = NotingEngine(engine)
+        self.engine = StepEngine(engine)
         self.repeats = repeats
         self.times: Times = defaultdict(list)
         self.arrived, self._delivered = trio.open_memory_channel[float](100)
